@@ -1,0 +1,1 @@
+//! The GStreamer face: pads, events, caps and buffers. Knows no CUDA and no arithmetic.

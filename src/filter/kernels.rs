@@ -1,0 +1,1 @@
+//! Presets, custom matrices, rank and separability, in float64.

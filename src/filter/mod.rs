@@ -1,0 +1,11 @@
+//! What is computed: filters, pixel formats and plans. Knows no GStreamer element and no device.
+
+pub mod kernels;
+pub mod layout;
+pub mod plan;
+pub mod reference;
+pub mod spec;
+
+pub use layout::{Channel, Group, Layout, Role};
+pub use plan::{Plan, PlanError};
+pub use spec::FilterSpec;

@@ -1,0 +1,1 @@
+//! The scalar float64 definition that everything is checked against.
