@@ -10,10 +10,10 @@ use rayon::prelude::*;
 use super::naive;
 use super::planes::{Field, InputPlanes, OutputPlanes};
 use crate::engine::Frame;
+use crate::filter::Layout;
 use crate::filter::layout::Role;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Precision;
-use crate::filter::Layout;
 
 /// Bands per thread and grid: enough that a thread which is late leaves little for the others
 /// to wait for.
@@ -133,14 +133,20 @@ fn check(plan: &Plan) -> Result<(), String> {
         other => return Err(format!("the CPU engine has no {other:?} algorithm")),
     }
     if plan.precision != Precision::Fp32 {
-        return Err(format!("the CPU engine has no {:?} precision", plan.precision));
+        return Err(format!(
+            "the CPU engine has no {:?} precision",
+            plan.precision
+        ));
     }
     for job in &plan.jobs {
         check_job(&plan.layout, job)?;
     }
     for jobs in jobs_by_plane(&plan.jobs) {
         let jobs = &plan.jobs[jobs];
-        if jobs.iter().any(|job| job.group.height != jobs[0].group.height) {
+        if jobs
+            .iter()
+            .any(|job| job.group.height != jobs[0].group.height)
+        {
             return Err("grids that share a plane differ in height".into());
         }
     }

@@ -9,6 +9,8 @@ mod pool;
 mod worker;
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

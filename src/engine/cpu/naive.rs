@@ -1,7 +1,7 @@
 //! The scalar path: the canonical evaluation of [`crate::filter::plan`], word for word, one
 //! sample at a time with every tap read from the frame. Any plan; the measure of the fast paths.
 
-use super::planes::{Field, InputPlanes, OutputPlanes, border_position, load_code, store_code};
+use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Distance;
@@ -14,7 +14,6 @@ struct Source<'a> {
     field: Field,
     channel: Channel,
     zero: f32,
-    offset: f32,
     beyond: f32,
 }
 
@@ -30,7 +29,7 @@ impl Source<'_> {
         };
         let row = self.planes.row(self.channel.plane, self.field.row(y));
         let bytes = &row[self.channel.offset + x * self.channel.step..];
-        load_code(self.sample, bytes) as f32 - self.zero
+        self.sample.read(bytes) as f32 - self.zero
     }
 }
 
@@ -50,18 +49,13 @@ pub unsafe fn row(
     let max = plan.layout.max_code() as f32;
     let sources: Vec<Option<Source>> = (job.group.channels.iter().zip(&job.actions))
         .map(|(&channel, &action)| match action {
-            Action::Filter {
-                zero,
-                offset,
-                beyond,
-            } => Some(Source {
+            Action::Filter { zero, beyond, .. } => Some(Source {
                 planes: input,
                 sample,
                 job,
                 field,
                 channel,
                 zero,
-                offset,
                 beyond,
             }),
             Action::Copy | Action::Fill(_) => None,
@@ -76,11 +70,11 @@ pub unsafe fn row(
         for x in 0..job.group.width {
             let at = channel.offset + x * channel.step;
             match (job.actions[index], &sources[index]) {
-                (Action::Fill(code), _) => store_code(sample, &mut out[at..], code),
+                (Action::Fill(code), _) => sample.write(&mut out[at..], code),
                 (Action::Filter { offset, .. }, Some(_)) => {
                     let value = filtered(job, &sources, index, x as isize, y as isize) + offset;
                     let code = value.round_ties_even().clamp(0.0, max);
-                    store_code(sample, &mut out[at..], code as u32);
+                    sample.write(&mut out[at..], code as u32);
                 }
                 _ => {
                     let bytes = sample.bytes();
@@ -92,13 +86,7 @@ pub unsafe fn row(
 }
 
 /// The result of channel `index` before its offset.
-fn filtered(
-    job: &Job,
-    sources: &[Option<Source>],
-    index: usize,
-    x: isize,
-    y: isize,
-) -> f32 {
+fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: isize) -> f32 {
     let source = sources[index].as_ref().expect("a filtered channel");
     if let Operation::Bilateral(bilateral) = &job.operation {
         let joint: Vec<&Source> = if source.channel.role == Role::Colour {
@@ -157,8 +145,9 @@ fn sum(kernel: &Correlation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isiz
         } => {
             let (rx, ry) = (*width as isize / 2, *height as isize / 2);
             (weights.chunks_exact(*width).zip(-ry..)).fold(0.0, |sum, (row, j)| {
-                (row.iter().zip(-rx..))
-                    .fold(sum, |sum, (&weight, i)| weight.mul_add(at(x + i, y + j), sum))
+                (row.iter().zip(-rx..)).fold(sum, |sum, (&weight, i)| {
+                    weight.mul_add(at(x + i, y + j), sum)
+                })
             })
         }
     }

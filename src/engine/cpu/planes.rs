@@ -2,7 +2,6 @@
 
 use crate::engine::{InputFrame, OutputFrame, RawPlane};
 use crate::filter::Layout;
-use crate::filter::layout::Sample;
 use crate::filter::spec::Border;
 
 /// The rows of a grid that are filtered together: all, or every second one.
@@ -56,28 +55,6 @@ pub fn border_position(border: Border, position: isize, len: usize) -> Option<us
         Border::Constant => return None,
     };
     Some(inside as usize)
-}
-
-/// The code value of the sample at the start of `bytes`.
-#[inline(always)]
-pub fn load_code(sample: Sample, bytes: &[u8]) -> u32 {
-    match sample {
-        Sample::U8 => u32::from(bytes[0]),
-        Sample::U16Le { shift } => u32::from(u16::from_le_bytes([bytes[0], bytes[1]]) >> shift),
-        Sample::U16Be => u32::from(u16::from_be_bytes([bytes[0], bytes[1]])),
-    }
-}
-
-/// Writes `code`, which the depth can hold, as the sample at the start of `bytes`.
-#[inline(always)]
-pub fn store_code(sample: Sample, bytes: &mut [u8], code: u32) {
-    match sample {
-        Sample::U8 => bytes[0] = code as u8,
-        Sample::U16Le { shift } => {
-            bytes[..2].copy_from_slice(&((code << shift) as u16).to_le_bytes());
-        }
-        Sample::U16Be => bytes[..2].copy_from_slice(&(code as u16).to_be_bytes()),
-    }
 }
 
 /// The planes of an input frame.
@@ -206,24 +183,5 @@ mod tests {
         assert_eq!(rows(3, false), [vec![0, 1, 2]]);
         assert_eq!(rows(5, true), [vec![0, 2, 4], vec![1, 3]]);
         assert_eq!(rows(1, true), [vec![0]]);
-    }
-
-    #[test]
-    fn samples_read_back() {
-        for (sample, code) in [
-            (Sample::U8, 200),
-            (Sample::U16Le { shift: 0 }, 1023),
-            (Sample::U16Le { shift: 6 }, 1023),
-            (Sample::U16Be, 0x1234),
-        ] {
-            let mut bytes = [0xAA; 2];
-            store_code(sample, &mut bytes, code);
-            assert_eq!(load_code(sample, &bytes), code);
-        }
-        let mut bytes = [0; 2];
-        store_code(Sample::U16Be, &mut bytes, 0x1234);
-        assert_eq!(bytes, [0x12, 0x34]);
-        store_code(Sample::U16Le { shift: 6 }, &mut bytes, 1);
-        assert_eq!(bytes, [0x40, 0x00]);
     }
 }
