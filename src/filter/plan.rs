@@ -38,9 +38,15 @@
 //!   with a bias an addition. The bilateral has no divisor.
 //! - `planes=auto` with coefficients that sum to zero filters luma and grey, and fills chroma with
 //!   neutral; RGB has no chroma, and every colour is filtered under each value of `planes`.
+//! - Coefficients of `custom` and the amount of `sharpen` are the decimal numbers that were written,
+//!   where at most six places make them whole: 0.3 -0.2 0.7 by 0.8 is 3 -2 7 by 8, exactly.
 //! - Coefficients that a power of two makes whole numbers of 24 bits become the smallest whole
 //!   numbers of their ratios, with the divisor to match: 0.25 0.5 0.25 by 1 becomes 1 2 1 by 4, nine
 //!   times 0.1 becomes a box by 9. Each vector of a separable kernel is scaled by itself.
+//! - Beyond 8 bits a kernel whose coefficients sum to the divisor, and whose sums are not whole below
+//!   2^24, measures `in'` from the middle of the code range: `zero` is `2^(depth - 1)`, and `offset`
+//!   and `beyond` follow. Such a filter gives the same picture from any level, and float32 has few
+//!   bits to spare there. Premultiplied colours keep their zero level.
 //! - A divisor beyond 2^±64 of the sum of magnitudes is brought back to that: the result is 0 or
 //!   the end of the code range either way.
 
@@ -140,9 +146,10 @@ pub enum Action {
     /// Every sample gets this code value.
     Fill(u32),
     Filter {
-        /// Subtracted from the input's code values.
+        /// Subtracted from the input's code values: the zero level, or another that gives the same
+        /// picture in float32's better half.
         zero: f32,
-        /// Added at the end: zero + bias.
+        /// Added at the end: `zero` + bias.
         offset: f32,
         /// Value of `in'` beyond the edge under `Border::Constant`.
         beyond: f32,
