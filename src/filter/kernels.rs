@@ -9,6 +9,10 @@ pub const MAX_RADIUS: u32 = 32;
 /// `x² / sigma²` stays finite in float32 above.
 pub const MIN_SIGMA: f64 = 1e-6;
 
+/// A filtered alpha below this, in code values, counts as 0, so that a premultiplied colour is
+/// not divided by what is left of weights which float32 rounds to 0.
+pub const TRANSPARENT: f64 = 1.0 / 1_048_576.0;
+
 /// Coefficients of a correlation, row by row; both sides odd.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Coefficients {

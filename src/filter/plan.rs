@@ -14,7 +14,8 @@
 //! - magnitude: `s = sqrt(fma(sy, sy, sx·sx))`.
 //! - `out = clamp(round_half_even(s / divisor + offset))`, IEEE division, `offset` = zero + bias.
 //! - alpha premultiplied: the channels filtered are `in'·a` (one float32 product) and `a`; with
-//!   `f = s / divisor` of each, `out = f_colour / f_alpha + offset`, or `offset` where `f_alpha <= 0`.
+//!   `f = s / divisor` of each, `out = f_colour / f_alpha + offset`, or `offset` where `f_alpha` is
+//!   below [`TRANSPARENT`](super::kernels::TRANSPARENT), as it is wherever all alpha is 0.
 //!   Beyond the edge the product is that of the two values there. The alpha channel itself is
 //!   filtered as without premultiplication.
 //!
@@ -24,13 +25,14 @@
 //!
 //! # Bilateral
 //! Differences are taken between values of `in'`, the centre's weight is 1, and
-//! `out = clamp(round_half_even(f + offset))`. In float32, but in no fixed order:
+//! `out = clamp(round_half_even(c + Σ w·(in' - c) / Σ w + offset))`. In float32, in no fixed order:
 //! - a channel of role colour: one weight from the differences of all colour channels of the group
 //!   (L1: the square of their sum of magnitudes, L2: the sum of their squares);
 //! - any other channel, alpha too: a weight of its own, from its own differences.
-//! - alpha premultiplied: values and differences of the colours are those of `p = in'·a`, with
-//!   `color_premultiplied` for `color`; with the same weights `f_a` is the mean of `a`, and
-//!   `out = f_p / f_a + offset`, or `offset` where `f_a <= 0`.
+//! - alpha premultiplied: the differences of the colours are those of `p = in'·a`, with
+//!   `color_premultiplied` for `color`, and `out = Σ w·p / Σ w·a + offset`, or `offset` where
+//!   `Σ w·a / Σ w` is below `TRANSPARENT`; the sums have the centre in them, as differences from
+//!   it would cancel where it is opaque and all else is not.
 //!
 //! # Decisions
 //! - A filter that changes nothing (one coefficient, equal to the divisor; a bilateral with a sigma
