@@ -198,7 +198,7 @@ impl Compiled {
             JobWork::Unfiltered(streams) => {
                 for y in rows.clone() {
                     // SAFETY: passed on to the caller.
-                    unsafe { streams.write_unfiltered(input, output, field.row(y)) };
+                    unsafe { streams.write_unfiltered(self.isa, input, output, field.row(y)) };
                 }
             }
             JobWork::Integer(integer) => scratch::with(|scratch| {
@@ -212,7 +212,7 @@ impl Compiled {
             #[cfg(target_arch = "x86_64")]
             JobWork::ByteBilateral(bilateral) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.
-                unsafe { bilateral.band(input, output, *field, rows.clone(), scratch) };
+                unsafe { bilateral.band(self.isa, input, output, *field, rows.clone(), scratch) };
             }),
             JobWork::Bilateral(bilateral) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.
