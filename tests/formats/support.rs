@@ -70,10 +70,10 @@ impl Placement {
     fn place(self, layout: &Layout) -> (Vec<PlaneSpan>, Vec<usize>) {
         let mut spans = Vec::new();
         let mut end = 0;
-        let planes = layout.planes.iter().enumerate();
+        let planes = layout.planes.iter();
         match self {
             Placement::Tight => {
-                for (_, size) in planes {
+                for size in planes {
                     let stride = size.row_bytes;
                     spans.push(PlaneSpan {
                         memory: 0,
@@ -85,7 +85,7 @@ impl Placement {
             }
             Placement::Odd => {
                 let mut sizes = Vec::new();
-                for (memory, size) in planes {
+                for (memory, size) in planes.enumerate() {
                     let (offset, stride) =
                         (3 + 2 * memory, size.row_bytes + 7 - size.row_bytes % 2);
                     spans.push(PlaneSpan {
@@ -99,7 +99,7 @@ impl Placement {
                 return (spans, sizes);
             }
             Placement::Aligned => {
-                for (_, size) in planes.rev() {
+                for size in planes.rev() {
                     let stride = size.row_bytes.next_multiple_of(64);
                     spans.push(PlaneSpan {
                         memory: 0,
