@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use rayon::ThreadPool;
 
@@ -27,6 +29,9 @@ const BANDS_PER_THREAD: usize = 4;
 /// computed twice at the seams costs more than the balance gains.
 const MIN_BAND_ROWS: usize = 16;
 const MIN_BAND_WINDOWS: usize = 4;
+
+/// Nanoseconds of work for which a thread is woken: on a busy machine waking it takes as long.
+const SHARE: u64 = 50_000;
 
 /// Rows of one field of one part, computed by one thread.
 struct Span {
@@ -118,6 +123,8 @@ pub struct Compiled {
     parts: Vec<Part>,
     progressive: Vec<Span>,
     interlaced: Vec<Span>,
+    /// Nanoseconds that all threads together worked on the last frame.
+    busy: AtomicU64,
 }
 
 impl Compiled {
@@ -136,6 +143,7 @@ impl Compiled {
             progressive: spans(&parts, threads, false),
             interlaced: spans(&parts, threads, true),
             parts,
+            busy: AtomicU64::new(0),
         })
     }
 
@@ -161,8 +169,22 @@ impl Compiled {
         };
         if output.overlap(layout) {
             spans.iter().for_each(compute);
-        } else {
-            pool::share_out(self.pool, spans.len(), &|index| compute(&spans[index]));
+            return;
+        }
+        let busy = AtomicU64::new(0);
+        pool::share_out(self.pool, self.helpers(), spans.len(), &|index| {
+            let begin = Instant::now();
+            compute(&spans[index]);
+            busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        });
+        self.busy.store(busy.into_inner(), Ordering::Relaxed);
+    }
+
+    /// As many threads as the last frame had a [`SHARE`] for each.
+    fn helpers(&self) -> usize {
+        match self.busy.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            busy => (busy / SHARE) as usize,
         }
     }
 
