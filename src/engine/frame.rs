@@ -177,6 +177,46 @@ impl OutputFrame {
     }
 }
 
+/// Where a plane of an [`OutputFrame`] begins: for engines whose threads write different rows at
+/// the same time, which borrowed slices of whole planes cannot express.
+#[derive(Debug, Clone, Copy)]
+pub struct RawPlane {
+    /// The first byte of the first row.
+    pub start: *mut u8,
+    /// Bytes from there to the end of the plane's memory.
+    pub len: usize,
+    /// Bytes from one row to the next.
+    pub stride: usize,
+}
+
+impl OutputFrame {
+    /// Every plane, to write through pointers. They are valid until the frame is used again in
+    /// any other way, and planes may overlap where the buffer was described so.
+    pub fn raw_planes(&mut self) -> Vec<RawPlane> {
+        let memories: Vec<(*mut u8, usize)> = self
+            .memories
+            .iter_mut()
+            .map(|m| {
+                let bytes = m.bytes_mut();
+                (bytes.as_mut_ptr(), bytes.len())
+            })
+            .collect();
+        self.planes
+            .iter()
+            .map(|span| {
+                let (start, len) = memories[span.memory];
+                assert!(span.offset <= len, "checked when the frame was made");
+                RawPlane {
+                    // `wrapping_add` stays within the memory, by the line above.
+                    start: start.wrapping_add(span.offset),
+                    len: len - span.offset,
+                    stride: span.stride,
+                }
+            })
+            .collect()
+    }
+}
+
 /// One frame's input and output, owned by whoever works on it.
 pub struct Frame {
     pub input: InputFrame,

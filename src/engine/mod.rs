@@ -5,7 +5,7 @@ pub mod frame;
 
 use std::sync::Arc;
 
-pub use frame::{Frame, FrameError, InputFrame, OutputFrame, PlaneSpan};
+pub use frame::{Frame, FrameError, InputFrame, OutputFrame, PlaneSpan, RawPlane};
 
 use gst::glib;
 
