@@ -1,7 +1,9 @@
 //! What is computed: filters, pixel formats and plans. Knows no GStreamer element and no device.
 
+mod formats;
 pub mod kernels;
 pub mod layout;
+pub mod matrix;
 pub mod plan;
 pub mod reference;
 pub mod spec;

@@ -5,6 +5,8 @@
 
 use gst::glib;
 
+pub use super::matrix::{Matrix, MatrixError};
+
 /// The filter's kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, glib::Enum)]
 #[repr(i32)]
@@ -236,32 +238,5 @@ impl Default for FilterSpec {
             method: Method::default(),
             precision: Precision::default(),
         }
-    }
-}
-
-/// A rectangle of coefficients, row by row; both sides odd, 1 to 31.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Matrix {
-    pub width: usize,
-    pub height: usize,
-    /// `height * width` coefficients, row-major, each finite in float32.
-    pub coefficients: Vec<f32>,
-}
-
-/// Why a text is no matrix. Each sentence quotes the faulty part and says what is accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MatrixError {
-    #[error(
-        "matrix: {0:?} is not a number; accepted are decimal numbers with a point, as in 0.5 or -1e-3"
-    )]
-    NotANumber(String),
-}
-
-impl std::str::FromStr for Matrix {
-    type Err = MatrixError;
-
-    /// Reads the syntax of the property `matrix`.
-    fn from_str(_text: &str) -> Result<Self, MatrixError> {
-        Err(MatrixError::NotANumber(String::new()))
     }
 }
