@@ -2,7 +2,6 @@
 //! engine's frame.
 
 use gst::prelude::*;
-use gst_video::prelude::*;
 
 use crate::engine::frame::{ReadMemory, WriteBytes, WriteMemory};
 use crate::engine::{Engine, FrameError, InputFrame, OutputFrame, PlaneSpan};
@@ -74,8 +73,10 @@ pub fn decide(
 ) -> Result<OutputPool, gst::glib::BoolError> {
     let mut query = gst::query::Allocation::new(Some(caps), true);
     let answered = src_pad.peer_query(&mut query);
-    let video_meta =
-        answered && query.find_allocation_meta::<gst_video::VideoMeta>().is_some();
+    let video_meta = answered
+        && query
+            .find_allocation_meta::<gst_video::VideoMeta>()
+            .is_some();
     let params = query.allocation_params().next();
     if answered {
         for (pool, size, min, max) in query.allocation_pools() {
@@ -90,17 +91,30 @@ pub fn decide(
                     });
                 }
                 Err(error) => {
-                    gst::info!(super::CAT, obj = src_pad, "downstream's pool refuses: {error}");
+                    gst::info!(
+                        super::CAT,
+                        obj = src_pad,
+                        "downstream's pool refuses: {error}"
+                    );
                 }
             }
         }
     }
     let pool = gst_video::VideoBufferPool::new();
-    let ours = engine.allocator().map(|allocator| (Some(allocator), Default::default()));
+    let ours = engine
+        .allocator()
+        .map(|allocator| (Some(allocator), Default::default()));
     let size = u32::try_from(info.size())
         .map_err(|_| gst::glib::bool_error!("{} bytes a frame are too many", info.size()))?;
     let params = ours.or(params);
-    configure(pool.upcast_ref(), caps, size, (depth + 1, 0), video_meta, params.as_ref())?;
+    configure(
+        pool.upcast_ref(),
+        caps,
+        size,
+        (depth + 1, 0),
+        video_meta,
+        params.as_ref(),
+    )?;
     Ok(OutputPool {
         pool: pool.upcast(),
         limited: false,
@@ -177,8 +191,8 @@ fn planes(
     let spans = offsets.into_iter().zip(strides).enumerate();
     spans
         .map(|(plane, (offset, stride))| {
-            let stride = usize::try_from(stride)
-                .map_err(|_| MapError::NegativeStride { plane, stride })?;
+            let stride =
+                usize::try_from(stride).map_err(|_| MapError::NegativeStride { plane, stride })?;
             Ok(PlaneSpan {
                 memory: 0,
                 offset,
@@ -190,9 +204,10 @@ fn planes(
 
 /// True if consumers that know nothing of VideoMeta read `buffer` right.
 pub fn has_default_layout(buffer: &gst::BufferRef, info: &gst_video::VideoInfo) -> bool {
-    buffer.meta::<gst_video::VideoMeta>().is_none_or(|meta| {
-        meta.offset() == info.offset() && meta.stride() == info.stride()
-    }) && buffer.size() == info.size()
+    buffer
+        .meta::<gst_video::VideoMeta>()
+        .is_none_or(|meta| meta.offset() == info.offset() && meta.stride() == info.stride())
+        && buffer.size() == info.size()
 }
 
 /// Maps `buffer` for reading.
@@ -208,7 +223,9 @@ pub fn map_input(
         return Err(MapError::Empty);
     }
     let planes = planes(&buffer, info)?;
-    let mapped = buffer.into_mapped_buffer_readable().map_err(|_| MapError::Map)?;
+    let mapped = buffer
+        .into_mapped_buffer_readable()
+        .map_err(|_| MapError::Map)?;
     let memory: ReadMemory = Box::new(mapped);
     Ok(InputFrame::new(layout, vec![memory], planes)?)
 }
@@ -235,7 +252,9 @@ pub fn map_output(
     layout: &Layout,
 ) -> Result<OutputFrame, MapError> {
     let planes = planes(&buffer, info)?;
-    let mapped = buffer.into_mapped_buffer_writable().map_err(|_| MapError::Map)?;
+    let mapped = buffer
+        .into_mapped_buffer_writable()
+        .map_err(|_| MapError::Map)?;
     let memory: WriteMemory = Box::new(OutputBuffer(mapped));
     Ok(OutputFrame::new(layout, vec![memory], planes)?)
 }
@@ -258,8 +277,10 @@ pub fn copy_picture(
 
 /// Unmaps the buffer that [`map_output`] mapped.
 pub fn into_buffer(frame: OutputFrame) -> gst::Buffer {
-    let memory: Box<dyn std::any::Any> =
-        frame.into_memories().pop().expect("map_output gave one memory");
+    let memory: Box<dyn std::any::Any> = frame
+        .into_memories()
+        .pop()
+        .expect("map_output gave one memory");
     let output: Box<OutputBuffer> = memory.downcast().expect("map_output made it of this type");
     output.0.into_buffer()
 }

@@ -28,7 +28,10 @@ impl CudaConv {
                 self.stop_flushing();
                 Ok(gst::FlowSuccess::Ok)
             }
-            gst::EventView::Caps(caps) => self.sink_caps(caps),
+            gst::EventView::Caps(caps) => {
+                let caps = caps.caps_owned();
+                self.sink_caps(caps, event)
+            }
             gst::EventView::Segment(segment) => {
                 lock(&self.stream).segment = segment.segment().downcast_ref().cloned();
                 self.queue.clear_eos();
@@ -43,7 +46,11 @@ impl CudaConv {
                 let sticky = event.is_sticky();
                 self.enqueue_event(event)?;
                 // Sticky events are seen again with the next frame, which then tells.
-                if sticky { Ok(gst::FlowSuccess::Ok) } else { self.queue.flow() }
+                if sticky {
+                    Ok(gst::FlowSuccess::Ok)
+                } else {
+                    self.queue.flow()
+                }
             }
             _ => match self.src_pad.push_event(event) {
                 true => Ok(gst::FlowSuccess::Ok),
@@ -71,7 +78,7 @@ impl CudaConv {
         gst::element_imp_error!(
             self,
             gst::StreamError::Failed,
-            ["Internal data stream error."],
+            ("Internal data stream error."),
             ["streaming stopped, reason {error:?}"]
         );
     }
@@ -102,6 +109,7 @@ impl CudaConv {
     }
 
     pub(super) fn sink_query(&self, query: &mut gst::QueryRef) -> bool {
+        let serialized = query.is_serialized();
         match query.view_mut() {
             gst::QueryViewMut::Allocation(allocation) => {
                 let engine = lock(&self.engine).clone();
@@ -115,9 +123,7 @@ impl CudaConv {
                 }
             }
             // In order with the frames, as whoever asks expects; DRAIN wants just that.
-            _ if query.is_serialized() => {
-                self.queue.drain().is_ok() && self.src_pad.peer_query(query)
-            }
+            _ if serialized => self.queue.drain().is_ok() && self.src_pad.peer_query(query),
             _ => gst::Pad::query_default(&self.sink_pad, Some(&*self.obj()), query),
         }
     }
@@ -136,8 +142,16 @@ impl CudaConv {
                     return true;
                 }
                 let (ours, frames) = self.reporter.answer_latency(self.settings().depth);
-                latency.set(live, min + clock_time(ours), max.map(|max| max + clock_time(frames)));
-                gst::debug!(CAT, imp = self, "latency: upstream {min} to {max:?}, own {ours:?}");
+                latency.set(
+                    live,
+                    min + clock_time(ours),
+                    max.map(|max| max + clock_time(frames)),
+                );
+                gst::debug!(
+                    CAT,
+                    imp = self,
+                    "latency: upstream {min} to {max:?}, own {ours:?}"
+                );
                 true
             }
             _ => gst::Pad::query_default(&self.src_pad, Some(&*self.obj()), query),

@@ -7,11 +7,11 @@ use gst::glib;
 use gst::prelude::*;
 use gst::subclass::prelude::*;
 
+use super::CAT;
 use super::queue::Queue;
 use super::report::Reporter;
 use super::settings::{PROPERTIES, Settings, needs_ready};
 use super::streaming::{Item, Qos, Stream};
-use super::CAT;
 use crate::engine::{self, Engine};
 use crate::filter::{Layout, Plan, PlanError, layout};
 
@@ -39,7 +39,9 @@ pub struct CudaConv {
 
 /// None of our locks is held while calling out, so no panic of others can poison one.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Grey takes every setting that any format takes.
@@ -66,7 +68,7 @@ impl CudaConv {
     }
 
     fn post_setting_warning(&self, text: &str) {
-        gst::element_imp_warning!(self, gst::LibraryError::Settings, ["{text}"]);
+        gst::element_imp_warning!(self, gst::LibraryError::Settings, ("{text}"));
     }
 
     /// Opens the engine and checks what can be checked without a format.
@@ -80,17 +82,24 @@ impl CudaConv {
             gst::element_imp_error!(
                 self,
                 gst::ResourceError::OpenRead,
-                ["{error}"],
+                ("{error}"),
                 ["{error:?}"]
             );
             gst::StateChangeError
         })?;
         let engine = opened.engine;
         if let Err(error) = check_without_format(&settings, &*engine) {
-            gst::element_imp_error!(self, gst::LibraryError::Settings, ["{error}"]);
+            gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
             return Err(gst::StateChangeError);
         }
-        gst::info!(CAT, imp = self, "{} on {}: {}", engine.backend(), engine.device(), opened.reason);
+        gst::info!(
+            CAT,
+            imp = self,
+            "{} on {}: {}",
+            engine.backend(),
+            engine.device(),
+            opened.reason
+        );
         self.reporter.set_engine(engine.backend(), engine.device());
         self.post_structure(
             gst::Structure::builder("cudaconv-backend")
@@ -179,16 +188,17 @@ impl ObjectSubclass for CudaConv {
                 )
             })
             .query_function(|_, parent, query| {
-                CudaConv::catch_panic_pad_function(
-                    parent,
-                    || false,
-                    |this| this.sink_query(query),
-                )
+                CudaConv::catch_panic_pad_function(parent, || false, |this| this.sink_query(query))
             })
             .activatemode_function(|_, parent, mode, active| {
                 CudaConv::catch_panic_pad_function(
                     parent,
-                    || Err(gst::loggable_error!(CAT, "panic while activating the sink pad")),
+                    || {
+                        Err(gst::loggable_error!(
+                            CAT,
+                            "panic while activating the sink pad"
+                        ))
+                    },
                     |this| match mode {
                         gst::PadMode::Push => this.activate_sink(active),
                         _ => Err(gst::loggable_error!(CAT, "only push mode is supported")),
@@ -209,7 +219,12 @@ impl ObjectSubclass for CudaConv {
             .activatemode_function(|_, parent, mode, active| {
                 CudaConv::catch_panic_pad_function(
                     parent,
-                    || Err(gst::loggable_error!(CAT, "panic while activating the source pad")),
+                    || {
+                        Err(gst::loggable_error!(
+                            CAT,
+                            "panic while activating the source pad"
+                        ))
+                    },
                     |this| match mode {
                         gst::PadMode::Push => this.activate_src(active),
                         _ => Err(gst::loggable_error!(CAT, "only push mode is supported")),
@@ -243,8 +258,12 @@ impl ObjectImpl for CudaConv {
     fn constructed(&self) {
         self.parent_constructed();
         let element = self.obj();
-        element.add_pad(&self.sink_pad).expect("the element has no pad yet");
-        element.add_pad(&self.src_pad).expect("the element has no source pad yet");
+        element
+            .add_pad(&self.sink_pad)
+            .expect("the element has no pad yet");
+        element
+            .add_pad(&self.src_pad)
+            .expect("the element has no source pad yet");
     }
 
     fn set_property(&self, _id: usize, value: &glib::Value, pspec: &glib::ParamSpec) {
@@ -278,7 +297,9 @@ impl ObjectImpl for CudaConv {
                 .reporter
                 .stats("application/x-cudaconv-stats", settings.budget)
                 .to_value(),
-            name => settings.get(name).expect("PROPERTIES lists what Settings holds"),
+            name => settings
+                .get(name)
+                .expect("PROPERTIES lists what Settings holds"),
         }
     }
 }
@@ -306,12 +327,15 @@ impl ElementImpl for CudaConv {
                 .width_range(side.clone())
                 .height_range(side)
                 .build();
-            [("sink", gst::PadDirection::Sink), ("src", gst::PadDirection::Src)]
-                .map(|(name, direction)| {
-                    gst::PadTemplate::new(name, direction, gst::PadPresence::Always, &caps)
-                        .expect("name and caps are valid")
-                })
-                .into()
+            [
+                ("sink", gst::PadDirection::Sink),
+                ("src", gst::PadDirection::Src),
+            ]
+            .map(|(name, direction)| {
+                gst::PadTemplate::new(name, direction, gst::PadPresence::Always, &caps)
+                    .expect("name and caps are valid")
+            })
+            .into()
         });
         &TEMPLATES
     }

@@ -39,14 +39,16 @@ enum FilterError {
 impl CudaConv {
     /// New caps: everything before them goes out first, then they, then all is set up anew and
     /// warmed up.
-    pub(super) fn sink_caps(&self, event: &gst::event::Caps) -> Flow {
-        let caps = event.caps_owned();
+    pub(super) fn sink_caps(&self, caps: gst::Caps, event: gst::Event) -> Flow {
         let format = Arc::new(self.read_caps(&caps)?);
         let mut stream = lock(&self.stream);
         let stream = &mut *stream;
-        let known = stream.format.as_ref().is_some_and(|known| known.caps == caps);
+        let known = stream
+            .format
+            .as_ref()
+            .is_some_and(|known| known.caps == caps);
         if known && stream.pool.is_some() {
-            return self.enqueue_event(event.to_owned());
+            return self.enqueue_event(event);
         }
         self.queue.drain()?;
         (stream.format, stream.filter) = (None, None);
@@ -55,17 +57,20 @@ impl CudaConv {
         let made = self.make_filter(&settings.filter, &format, &engine, true);
         let made = made.map_err(|error| self.fail_settings(&error))?;
         let made = made.ok_or(gst::FlowError::NotNegotiated)?;
-        self.enqueue_event(event.to_owned())?;
+        self.enqueue_event(event)?;
         self.queue.drain()?;
         self.take_output_pool(stream, &format, &engine)?;
         self.ask_whether_live();
         let trial = self.warm_up(&format, &*made.0).map_err(|error| {
-            gst::element_imp_error!(self, gst::LibraryError::Failed, ["{error}"]);
+            gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
             gst::FlowError::Error
         })?;
         self.install(stream, made, &settings.filter, &format, &engine, trial);
         let frame_duration = frame_duration(&format.info);
-        if self.reporter.start_format(trial, started.elapsed(), frame_duration) {
+        if self
+            .reporter
+            .start_format(trial, started.elapsed(), frame_duration)
+        {
             self.post_latency();
         }
         stream.serial = serial;
@@ -78,12 +83,13 @@ impl CudaConv {
             gst::element_imp_error!(
                 self,
                 gst::CoreError::Negotiation,
-                ["Caps that cannot be filtered: {reason}"],
+                ("Caps that cannot be filtered: {reason}"),
                 ["{caps}"]
             );
             gst::FlowError::NotNegotiated
         };
-        let info = gst_video::VideoInfo::from_caps(caps).map_err(|error| refuse(error.to_string()))?;
+        let info =
+            gst_video::VideoInfo::from_caps(caps).map_err(|error| refuse(error.to_string()))?;
         let modes = [
             gst_video::VideoInterlaceMode::Progressive,
             gst_video::VideoInterlaceMode::Interleaved,
@@ -103,9 +109,7 @@ impl CudaConv {
         })
     }
 
-    fn engine_and_settings(
-        &self,
-    ) -> Result<(Arc<dyn Engine>, Arc<Settings>, u64), gst::FlowError> {
+    fn engine_and_settings(&self) -> Result<(Arc<dyn Engine>, Arc<Settings>, u64), gst::FlowError> {
         let engine = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
         // Read before the settings: a change in between is then seen again at the next frame.
         let serial = self.settings_serial.load(Ordering::Acquire);
@@ -113,7 +117,7 @@ impl CudaConv {
     }
 
     fn fail_settings(&self, error: &FilterError) -> gst::FlowError {
-        gst::element_imp_error!(self, gst::LibraryError::Settings, ["{error}"]);
+        gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
         gst::FlowError::NotNegotiated
     }
 
@@ -152,7 +156,7 @@ impl CudaConv {
                 gst::element_imp_warning!(
                     self,
                     gst::LibraryError::Settings,
-                    ["{error}. The settings before this change stay in force"]
+                    ("{error}. The settings before this change stay in force")
                 );
             }
         }
@@ -168,8 +172,16 @@ impl CudaConv {
         wait: bool,
     ) -> Result<Option<(Arc<dyn Prepared>, Arc<Plan>)>, FilterError> {
         let plan = Arc::new(Plan::new(spec, &format.layout, engine.abilities())?);
-        gst::debug!(CAT, imp = self, "{} as {:?}", plan.layout.format, plan.algorithm);
-        Ok(engine.prepare(&plan, wait)?.map(|prepared| (prepared, plan)))
+        gst::debug!(
+            CAT,
+            imp = self,
+            "{} as {:?}",
+            plan.layout.format,
+            plan.algorithm
+        );
+        Ok(engine
+            .prepare(&plan, wait)?
+            .map(|prepared| (prepared, plan)))
     }
 
     fn install(
@@ -202,8 +214,7 @@ impl CudaConv {
         self.src_pad.check_reconfigure();
         stream.pool = None;
         let depth = self.settings().depth;
-        let pool =
-            allocation::decide(&self.src_pad, &format.caps, &format.info, &**engine, depth);
+        let pool = allocation::decide(&self.src_pad, &format.caps, &format.info, &**engine, depth);
         let pool = pool.map_err(|error| {
             if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
                 return gst::FlowError::Flushing;
@@ -211,7 +222,7 @@ impl CudaConv {
             gst::element_imp_error!(
                 self,
                 gst::ResourceError::NoSpaceLeft,
-                ["No pool of output frames could be set up"],
+                ("No pool of output frames could be set up"),
                 ["{error}"]
             );
             gst::FlowError::Error
@@ -224,8 +235,7 @@ impl CudaConv {
     /// Runs a trial frame, so that what comes with the first one is paid now; returns what a
     /// frame takes.
     fn warm_up(&self, format: &Format, prepared: &dyn Prepared) -> Result<Duration, EngineError> {
-        let interlaced =
-            format.info.interlace_mode() == gst_video::VideoInterlaceMode::Interleaved;
+        let interlaced = format.info.interlace_mode() == gst_video::VideoInterlaceMode::Interleaved;
         let timed = |frame| {
             let started = Instant::now();
             let (frame, timing) = prepared.submit(frame).wait();

@@ -84,7 +84,11 @@ impl CudaConv {
         };
         let got = Instant::now();
         // The task was busy pushing while the frame got done, or it waited for it here.
-        let ready = if engine.finished > asked { got } else { engine.finished };
+        let ready = if engine.finished > asked {
+            got
+        } else {
+            engine.finished
+        };
         slot.release(ready);
         let Frame { input, output, .. } = frame;
         drop(input);
@@ -130,7 +134,13 @@ impl CudaConv {
         if telling.latency_changed {
             self.post_latency();
         }
-        gst::trace!(CAT, imp = self, "frame {} after {:?}", done.number, timing.latency);
+        gst::trace!(
+            CAT,
+            imp = self,
+            "frame {} after {:?}",
+            done.number,
+            timing.latency
+        );
         self.src_pad.push(buffer)
     }
 
@@ -144,7 +154,7 @@ impl CudaConv {
         error: EngineError,
     ) -> Result<(Frame, EngineTiming), gst::FlowError> {
         let fail = |error: &dyn std::fmt::Display| {
-            gst::element_imp_error!(self, gst::LibraryError::Failed, ["{error}"]);
+            gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
             gst::FlowError::Error
         };
         let current = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
@@ -156,16 +166,20 @@ impl CudaConv {
                 gst::element_imp_warning!(
                     self,
                     gst::LibraryError::Failed,
-                    ["{error}. The stream goes on with the CPU from this frame on"]
+                    ("{error}. The stream goes on with the CPU from this frame on")
                 );
                 opened.engine
             }
             _ => return Err(fail(&error)),
         };
         let plan = Plan::new(spec, layout, cpu.abilities()).map_err(|error| fail(&error))?;
-        let prepared = cpu.prepare(&Arc::new(plan), true).map_err(|error| fail(&error))?;
+        let prepared = cpu
+            .prepare(&Arc::new(plan), true)
+            .map_err(|error| fail(&error))?;
         let prepared = prepared.ok_or_else(|| fail(&error))?;
         let (frame, timing) = prepared.submit(frame).wait();
-        timing.map(|timing| (frame, timing)).map_err(|error| fail(&error))
+        timing
+            .map(|timing| (frame, timing))
+            .map_err(|error| fail(&error))
     }
 }

@@ -81,7 +81,9 @@ pub enum EosOutcome {
 impl<T> Queue<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         // Nothing panics while it holds the lock; were it so, the struct would still be whole.
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The source pad is activated with `depth` slots: data may flow, `start_task` is called.
@@ -188,7 +190,10 @@ impl<T> Queue<T> {
                 });
             }
             waited = true;
-            state = self.for_chain.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self
+                .for_chain
+                .wait(state)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
@@ -250,7 +255,10 @@ impl<T> Queue<T> {
                 state.busy = true;
                 return Ok(item);
             }
-            state = self.for_task.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self
+                .for_task
+                .wait(state)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
@@ -290,7 +298,10 @@ impl<T> Queue<T> {
             if state.items.is_empty() && !state.busy {
                 return Ok(());
             }
-            state = self.for_chain.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self
+                .for_chain
+                .wait(state)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 }
@@ -305,7 +316,9 @@ fn is_failure(error: gst::FlowError) -> bool {
 fn split_wait(arrival: Instant, idle_since: Instant, taken: Instant) -> SlotWait {
     let blocked = taken.saturating_duration_since(arrival.max(idle_since));
     SlotWait {
-        wait: taken.saturating_duration_since(arrival).saturating_sub(blocked),
+        wait: taken
+            .saturating_duration_since(arrival)
+            .saturating_sub(blocked),
         blocked,
     }
 }
@@ -325,10 +338,29 @@ mod tests {
         let at = |ms| Instant::now() + Duration::from_millis(ms);
         let base = at(0);
         let ms = Duration::from_millis;
-        let split = |idle: u64, taken: u64| split_wait(base + ms(10), base + ms(idle), base + ms(taken));
-        assert_eq!(split(25, 30), SlotWait { wait: ms(15), blocked: ms(5) });
-        assert_eq!(split(5, 30), SlotWait { wait: ms(0), blocked: ms(20) });
-        assert_eq!(split(30, 30), SlotWait { wait: ms(20), blocked: ms(0) });
+        let split =
+            |idle: u64, taken: u64| split_wait(base + ms(10), base + ms(idle), base + ms(taken));
+        assert_eq!(
+            split(25, 30),
+            SlotWait {
+                wait: ms(15),
+                blocked: ms(5)
+            }
+        );
+        assert_eq!(
+            split(5, 30),
+            SlotWait {
+                wait: ms(0),
+                blocked: ms(20)
+            }
+        );
+        assert_eq!(
+            split(30, 30),
+            SlotWait {
+                wait: ms(20),
+                blocked: ms(0)
+            }
+        );
     }
 
     #[test]
@@ -359,12 +391,18 @@ mod tests {
         queue.push(1).unwrap();
         queue.push_eos(2).unwrap();
         queue.next().unwrap();
-        assert_eq!(queue.finished(Err(gst::FlowError::Error)), Some(gst::FlowError::Error));
+        assert_eq!(
+            queue.finished(Err(gst::FlowError::Error)),
+            Some(gst::FlowError::Error)
+        );
     }
 
     #[test]
     fn not_linked_is_cleared_and_other_errors_are_kept() {
-        for (error, kept) in [(gst::FlowError::NotLinked, false), (gst::FlowError::Error, true)] {
+        for (error, kept) in [
+            (gst::FlowError::NotLinked, false),
+            (gst::FlowError::Error, true),
+        ] {
             let queue = queue(1);
             queue.push(1).unwrap();
             queue.next().unwrap();

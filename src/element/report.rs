@@ -5,9 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::settings::Settings;
-use crate::latency::{
-    Counts, FrameTiming, LatencyAnswer, Stage, Statistics, nanoseconds,
-};
+use crate::latency::{Counts, FrameTiming, LatencyAnswer, Stage, Statistics, nanoseconds};
 
 const NOTICE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -49,7 +47,9 @@ impl Notice {
 
     /// What there is to tell, if it is time to.
     fn take(&mut self, now: Instant) -> Option<Notice> {
-        let due = self.last.is_none_or(|last| now.duration_since(last) >= NOTICE_PERIOD);
+        let due = self
+            .last
+            .is_none_or(|last| now.duration_since(last) >= NOTICE_PERIOD);
         (due && self.count > 0).then(|| {
             std::mem::replace(
                 self,
@@ -82,7 +82,9 @@ pub struct Reporter(Mutex<Inner>);
 
 impl Reporter {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// A new stream: all counts start at 0.
@@ -125,7 +127,9 @@ impl Reporter {
         inner.frame_duration = frame_duration;
         inner.answer = LatencyAnswer::from_trial(trial);
         inner.statistics.warm_up += warm_up;
-        inner.answered.is_some_and(|answered| answered != inner.answer.minimum())
+        inner
+            .answered
+            .is_some_and(|answered| answered != inner.answer.minimum())
     }
 
     /// What a live pipeline that asks is told: the minimum, and what may be held at most, which
@@ -160,7 +164,10 @@ impl Reporter {
         let mut inner = self.lock();
         inner.statistics.counts.dropped += 1;
         inner.bad_buffers.add(Duration::ZERO, None);
-        inner.bad_buffers.take(Instant::now()).map(|notice| notice.count)
+        inner
+            .bad_buffers
+            .take(Instant::now())
+            .map(|notice| notice.count)
     }
 
     /// Counts a finished frame and returns what there is to tell of it.
@@ -177,9 +184,13 @@ impl Reporter {
         let mut telling = Telling::default();
         if over {
             counts.over_budget += 1;
-            inner.over_budget.add(latency, Some(done.timing.costliest()));
+            inner
+                .over_budget
+                .add(latency, Some(done.timing.costliest()));
         }
-        telling.messages.extend(inner.over_budget.take(now).map(over_budget_structure));
+        telling
+            .messages
+            .extend(inner.over_budget.take(now).map(over_budget_structure));
         if settings.post_messages {
             telling.messages.push(latency_structure(done, over));
         }
@@ -187,11 +198,11 @@ impl Reporter {
             inner.last_message = last_message(done, over);
             telling.notify = true;
         }
-        telling.latency_changed = inner.answer.record(
-            now,
-            latency,
-            Duration::from_nanos(settings.budget),
-        ) && inner.live;
+        telling.latency_changed =
+            inner
+                .answer
+                .record(now, latency, Duration::from_nanos(settings.budget))
+                && inner.live;
         telling
     }
 

@@ -68,7 +68,10 @@ impl Settings {
     /// A sentence for users when the value is refused; the old value then stands.
     pub fn set(&mut self, name: &str, value: &glib::Value) -> Result<(), String> {
         fn get<'a, T: glib::value::FromValue<'a>>(value: &'a glib::Value) -> T {
-            value.get::<T>().ok().expect("GObject checked the type against the specification")
+            value
+                .get::<T>()
+                .ok()
+                .expect("GObject checked the type against the specification")
         }
         let f = &mut self.filter;
         match name {

@@ -59,7 +59,8 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.queue.give_slot(self.idle_since.unwrap_or_else(Instant::now));
+        self.queue
+            .give_slot(self.idle_since.unwrap_or_else(Instant::now));
     }
 }
 
@@ -130,7 +131,10 @@ impl CudaConv {
                 return self.queue.flow();
             }
         };
-        let wait = self.queue.take_slot(at).inspect_err(|_| self.count_dropped(1))?;
+        let wait = self
+            .queue
+            .take_slot(at)
+            .inspect_err(|_| self.count_dropped(1))?;
         let slot = Slot {
             queue: self.queue.clone(),
             idle_since: None,
@@ -219,7 +223,9 @@ impl CudaConv {
             .src(&*self.obj())
             .running_time(running_time)
             .stream_time(
-                segment.zip(buffer.pts()).and_then(|(segment, pts)| segment.to_stream_time(pts)),
+                segment
+                    .zip(buffer.pts())
+                    .and_then(|(segment, pts)| segment.to_stream_time(pts)),
             )
             .timestamp(buffer.pts())
             .duration(buffer.duration())
@@ -238,7 +244,7 @@ impl CudaConv {
             gst::element_imp_warning!(
                 self,
                 gst::StreamError::Format,
-                ["Dropped {count} buffer(s) that cannot be filtered: {reason}"]
+                ("Dropped {count} buffer(s) that cannot be filtered: {reason}")
             );
         }
     }
@@ -267,7 +273,7 @@ impl CudaConv {
             gst::element_imp_error!(
                 self,
                 gst::ResourceError::Write,
-                ["Downstream's buffer cannot be written: {error}"]
+                ("Downstream's buffer cannot be written: {error}")
             );
             gst::FlowError::Error
         })
@@ -279,14 +285,18 @@ impl CudaConv {
         stream: &mut Stream,
         input: &gst::BufferRef,
     ) -> Result<gst::Buffer, gst::FlowError> {
-        let pool = &stream.pool.as_ref().ok_or(gst::FlowError::NotNegotiated)?.pool;
+        let pool = &stream
+            .pool
+            .as_ref()
+            .ok_or(gst::FlowError::NotNegotiated)?
+            .pool;
         let mut buffer = pool.acquire_buffer(None).inspect_err(|error| {
             self.count_dropped(1);
             if *error != gst::FlowError::Flushing {
                 gst::element_imp_error!(
                     self,
                     gst::ResourceError::NoSpaceLeft,
-                    ["No memory for an output frame"]
+                    ("No memory for an output frame")
                 );
             }
         })?;
@@ -324,7 +334,7 @@ impl CudaConv {
         let output = self.output_buffer(stream, &buffer)?;
         allocation::copy_picture(&buffer, output, &format.info).map_err(|error| {
             self.count_dropped(1);
-            gst::element_imp_error!(self, gst::ResourceError::Write, ["{error}"]);
+            gst::element_imp_error!(self, gst::ResourceError::Write, ("{error}"));
             gst::FlowError::Error
         })
     }
@@ -350,9 +360,9 @@ impl CudaConv {
 fn is_interlaced(format: &Format, buffer: &gst::BufferRef) -> bool {
     match format.info.interlace_mode() {
         gst_video::VideoInterlaceMode::Interleaved => true,
-        gst_video::VideoInterlaceMode::Mixed => {
-            buffer.video_flags().contains(gst_video::VideoBufferFlags::INTERLACED)
-        }
+        gst_video::VideoInterlaceMode::Mixed => buffer
+            .video_flags()
+            .contains(gst_video::VideoBufferFlags::INTERLACED),
         _ => false,
     }
 }

@@ -374,8 +374,9 @@ mod tests {
                         for y in 0..group.height {
                             for x in 0..group.width {
                                 let at = y * row_bytes + channel.offset + x * channel.step;
-                                for byte in at..at + layout.sample.bytes() {
-                                    uses[channel.plane][byte] += 1;
+                                let end = at + layout.sample.bytes();
+                                for n in &mut uses[channel.plane][at..end] {
+                                    *n += 1;
                                 }
                             }
                         }

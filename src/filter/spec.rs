@@ -68,6 +68,15 @@ pub enum Kernel {
     Bilateral,
 }
 
+impl Kernel {
+    /// The name that the property `kernel` uses.
+    pub fn nick(self) -> String {
+        let class = glib::EnumClass::new::<Kernel>();
+        let value = class.value(self as i32);
+        value.map_or_else(|| format!("{self:?}"), |value| value.nick().to_string())
+    }
+}
+
 /// Pixels beyond the edge of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, glib::Enum)]
 #[repr(i32)]
@@ -191,6 +200,16 @@ pub enum Precision {
     Fp32,
     #[enum_value(name = "16-bit floating point", nick = "fp16")]
     Fp16,
+}
+
+impl Precision {
+    /// The name that the property `precision` uses.
+    pub fn nick(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Fp16 => "fp16",
+        }
+    }
 }
 
 /// Everything that says what is computed, as the properties hold it. Units, ranges and meanings

@@ -69,7 +69,8 @@ impl LatencyAnswer {
 
     /// The smallest latency that at least 99 % of the recent frames do not exceed.
     fn recent_p99(&self) -> Duration {
-        let mut latencies: Vec<Duration> = self.recent.iter().map(|(_, latency)| *latency).collect();
+        let mut latencies: Vec<Duration> =
+            self.recent.iter().map(|(_, latency)| *latency).collect();
         let rank = (latencies.len() * 99).div_ceil(100).saturating_sub(1);
         match latencies.is_empty() {
             true => Duration::ZERO,
@@ -141,7 +142,11 @@ mod tests {
         let mut answer = LatencyAnswer::from_trial(MILLISECOND);
         let start = Instant::now();
         assert_eq!(run(&mut answer, start, 250, MILLISECOND), 0);
-        answer.record(start + Duration::from_millis(2_500), Duration::from_millis(400), BUDGET);
+        answer.record(
+            start + Duration::from_millis(2_500),
+            Duration::from_millis(400),
+            BUDGET,
+        );
         let later = start + Duration::from_millis(2_510);
         assert_eq!(run(&mut answer, later, 1_000, MILLISECOND), 0);
         assert_eq!(answer.minimum(), Duration::from_millis(2));
@@ -150,14 +155,22 @@ mod tests {
     #[test]
     fn lasting_slowness_raises_once_to_five_quarters_of_p99() {
         let mut answer = LatencyAnswer::from_trial(MILLISECOND);
-        assert_eq!(run(&mut answer, Instant::now(), 1_000, Duration::from_millis(8)), 1);
+        assert_eq!(
+            run(&mut answer, Instant::now(), 1_000, Duration::from_millis(8)),
+            1
+        );
         assert_eq!(answer.minimum(), Duration::from_millis(10));
     }
 
     #[test]
     fn it_is_never_raised_beyond_the_budget() {
         let mut answer = LatencyAnswer::from_trial(MILLISECOND);
-        run(&mut answer, Instant::now(), 1_000, Duration::from_millis(500));
+        run(
+            &mut answer,
+            Instant::now(),
+            1_000,
+            Duration::from_millis(500),
+        );
         assert_eq!(answer.minimum(), BUDGET);
     }
 

@@ -83,8 +83,7 @@ impl Statistics {
             return Quantiles::default();
         }
         // A bucket's upper end may lie beyond every value in it.
-        let quantile =
-            |q: f64| self.latency.value_at_quantile(q).clamp(self.min, self.max);
+        let quantile = |q: f64| self.latency.value_at_quantile(q).clamp(self.min, self.max);
         Quantiles {
             min: self.min,
             mean: u64::try_from(self.sum / u128::from(self.frames)).unwrap_or(u64::MAX),
