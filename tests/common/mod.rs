@@ -4,6 +4,7 @@
 pub mod frames;
 pub mod isolated;
 pub mod pads;
+pub mod picture;
 pub mod pipelines;
 pub mod pools;
 pub mod watchdog;

@@ -15,11 +15,13 @@ pub const GUARD: u8 = 0xa5;
 mod imp {
     use super::*;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Buffers whose planes start late and whose rows are longer than needed, as VideoMeta says.
     #[derive(Default)]
     pub struct PaddedPool {
         info: Mutex<Option<gst_video::VideoInfo>>,
+        pub(super) acquired: AtomicUsize,
     }
 
     #[glib::object_subclass]
@@ -46,6 +48,14 @@ mod imp {
                 .then(|| gst_video::VideoInfo::from_caps(&caps).ok())
                 .flatten();
             wanted && self.parent_set_config(config)
+        }
+
+        fn acquire_buffer(
+            &self,
+            params: Option<&gst::BufferPoolAcquireParams>,
+        ) -> Result<gst::Buffer, gst::FlowError> {
+            self.acquired.fetch_add(1, Ordering::SeqCst);
+            self.parent_acquire_buffer(params)
         }
 
         fn alloc_buffer(
@@ -112,6 +122,14 @@ glib::wrapper! {
 impl PaddedPool {
     pub fn new() -> gst::BufferPool {
         glib::Object::new::<PaddedPool>().upcast()
+    }
+
+    /// How many buffers were asked of such a pool.
+    pub fn acquired(pool: &gst::BufferPool) -> usize {
+        let pool = pool
+            .downcast_ref::<PaddedPool>()
+            .expect("a padded pool");
+        pool.imp().acquired.load(std::sync::atomic::Ordering::SeqCst)
     }
 }
 

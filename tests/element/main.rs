@@ -8,5 +8,8 @@ mod errors;
 mod events;
 mod flow;
 mod flush;
+mod memory;
+mod pictures;
+mod pools;
 mod queries;
 mod stops;
