@@ -60,8 +60,8 @@ struct Down {
     accept_before: u64,
     refused: u64,
     allocation: Option<AllocationAnswer>,
-    /// What the sink pad takes, `None` for anything.
-    caps: Option<gst::Caps>,
+    /// What the sink pad takes.
+    caps: gst::Caps,
 }
 
 /// The downstream end.
@@ -82,7 +82,7 @@ impl Downstream {
                 accept_before: 0,
                 refused: 0,
                 allocation: None,
-                caps: None,
+                caps: gst::Caps::new_any(),
             }),
             changed: Condvar::new(),
         }
@@ -163,19 +163,15 @@ impl Downstream {
                 state.items.push(Item::Drain);
                 Some(true)
             }
-            gst::QueryViewMut::Caps(query) => state.caps.as_ref().map(|caps| {
-                let caps = match query.filter() {
-                    Some(filter) => filter.intersect(caps),
-                    None => caps.clone(),
-                };
-                query.set_result(&caps);
-                true
-            }),
-            gst::QueryViewMut::AcceptCaps(query) => state.caps.as_ref().map(|caps| {
-                let accepted = query.caps().is_subset(caps);
+            gst::QueryViewMut::Caps(query) => {
+                answer_caps(query, &state.caps);
+                Some(true)
+            }
+            gst::QueryViewMut::AcceptCaps(query) => {
+                let accepted = query.caps().is_subset(&state.caps);
                 query.set_result(accepted);
-                true
-            }),
+                Some(true)
+            }
             _ => None,
         };
         self.changed.notify_all();
@@ -250,11 +246,8 @@ impl Pads {
 
     pub fn begin_stream(&self, id: &str, caps: &gst::Caps) {
         assert!(self.src.push_event(gst::event::StreamStart::new(id)));
-        assert!(
-            self.src.push_event(gst::event::Caps::new(caps)),
-            "the caps are taken: {caps}; on the bus: {:?}",
-            self.bus.pop()
-        );
+        // Sticky events of a source pad are always taken; refused caps show at the first frame.
+        assert!(self.src.push_event(gst::event::Caps::new(caps)));
         assert!(self.src.push_event(time_segment()));
     }
 
@@ -325,7 +318,7 @@ impl Pads {
 
     /// Downstream takes these caps only.
     pub fn restrict(&self, caps: &gst::Caps) {
-        self.down.lock().caps = Some(caps.clone());
+        self.down.lock().caps = caps.clone();
     }
 
     /// Waits until a buffer is held at the closed gate.
@@ -522,6 +515,15 @@ pub fn texts(messages: &[gst::Message], type_: gst::MessageType) -> Vec<String> 
         .collect()
 }
 
+/// Without an answer of its own a pad would claim to take nothing but its current caps.
+fn answer_caps(query: &mut gst::query::Caps, caps: &gst::Caps) {
+    let caps = match query.filter() {
+        Some(filter) => filter.intersect(caps),
+        None => caps.clone(),
+    };
+    query.set_result(&caps);
+}
+
 fn count_buffers(items: &[Item]) -> usize {
     items
         .iter()
@@ -539,6 +541,10 @@ fn upstream_pad(latency: Latency, events: Arc<Mutex<Vec<gst::Event>>>) -> gst::P
         .query_function(move |pad, parent, query| match query.view_mut() {
             gst::QueryViewMut::Latency(query) => {
                 query.set(latency.0, latency.1, latency.2);
+                true
+            }
+            gst::QueryViewMut::Caps(query) => {
+                answer_caps(query, &gst::Caps::new_any());
                 true
             }
             _ => gst::Pad::query_default(pad, parent, query),

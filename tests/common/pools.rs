@@ -126,10 +126,10 @@ impl PaddedPool {
 
     /// How many buffers were asked of such a pool.
     pub fn acquired(pool: &gst::BufferPool) -> usize {
-        let pool = pool
-            .downcast_ref::<PaddedPool>()
-            .expect("a padded pool");
-        pool.imp().acquired.load(std::sync::atomic::Ordering::SeqCst)
+        let pool = pool.downcast_ref::<PaddedPool>().expect("a padded pool");
+        pool.imp()
+            .acquired
+            .load(std::sync::atomic::Ordering::SeqCst)
     }
 }
 

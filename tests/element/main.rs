@@ -9,6 +9,7 @@ mod events;
 mod flow;
 mod flush;
 mod memory;
+mod negotiation;
 mod pictures;
 mod pools;
 mod queries;

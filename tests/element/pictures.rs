@@ -66,7 +66,7 @@ fn a_blur_of_every_format_at_odd_sizes_equals_a_plain_correlation() {
 #[test]
 fn edges_are_right_at_every_size_around_powers_of_two() {
     watched(|| {
-        let box5: &[&[i32]] = &[&[1, 1, 1, 1, 1]; 5];
+        let box5: &[&[i32]] = &[&[1, 1, 1, 1, 1][..]; 5];
         let lengths = [1u32, 2, 3, 15, 16, 17, 31, 33, 63, 65, 127, 129];
         for (i, width) in lengths.into_iter().enumerate() {
             for height in [lengths[(i * 5 + 3) % 12], lengths[(i * 7 + 1) % 12], width] {

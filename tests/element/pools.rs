@@ -200,7 +200,11 @@ fn reconfigure_asks_for_a_new_pool_and_loses_no_frame() {
         pads.wait_buffers(8);
         assert_raised(&pads.buffers(), 0..8);
         assert_eq!(PaddedPool::acquired(&first), 4, "the old pool until then");
-        assert_eq!(PaddedPool::acquired(&second), 4, "the new pool from then on");
+        assert_eq!(
+            PaddedPool::acquired(&second),
+            4,
+            "the new pool from then on"
+        );
         let queries = pads.words().iter().filter(|w| *w == "allocation").count();
         assert_eq!(queries, 2, "one at the caps, one at the reconfiguration");
     });
