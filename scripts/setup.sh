@@ -32,7 +32,13 @@ missing=()
 packages=()
 need() {
   missing+=("$1")
-  packages+=("${@:2}")
+  local package
+  for package in "${@:2}"; do
+    case " ${packages[*]} " in
+      *" $package "*) ;;
+      *) packages+=("$package") ;;
+    esac
+  done
 }
 
 # True when one of these elements can be made.
@@ -131,9 +137,7 @@ install_by_apt() {
     # Without a terminal nobody can type the password.
     [ -t 0 ] || as_root=(sudo -n)
   fi
-  local wanted
-  mapfile -t wanted < <(printf '%s\n' "${packages[@]}" | sort -u)
-  say "installing by apt: ${wanted[*]}"
+  say "installing by apt (takes a minute or two): ${packages[*]}"
   "${as_root[@]}" apt-get update -qq >"$scratch/apt" 2>&1 || {
     cat "$scratch/apt" >&2
     die 'apt-get update failed; its output stands above'
@@ -144,9 +148,9 @@ install_by_apt() {
     refuse_old_gstreamer "$candidate"
   fi
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${wanted[@]}" >"$scratch/apt" 2>&1 || {
+    apt-get install -y -qq --no-install-recommends "${packages[@]}" >"$scratch/apt" 2>&1 || {
     cat "$scratch/apt" >&2
-    die 'apt-get install failed; its output stands above'
+    die 'apt-get install failed; its output stands above. (On Ubuntu the plugins are in the component universe.)'
   }
 }
 
