@@ -344,11 +344,16 @@ impl ElementImpl for CudaConv {
 
     fn pad_templates() -> &'static [gst::PadTemplate] {
         static TEMPLATES: LazyLock<Vec<gst::PadTemplate>> = LazyLock::new(|| {
-            let side = 1..=i32::try_from(layout::MAX_SIDE).expect("a small constant");
-            let caps = gst_video::VideoCapsBuilder::new()
-                .format_list(layout::supported_formats())
-                .width_range(side.clone())
-                .height_range(side)
+            let side = gst::IntRange::new(
+                1,
+                i32::try_from(layout::MAX_SIDE).expect("a small constant"),
+            );
+            let formats = layout::supported_formats().map(|format| format.to_str());
+            // Without `framerate`: caps that have none are not to be refused.
+            let caps = gst::Caps::builder("video/x-raw")
+                .field("format", gst::List::new(formats))
+                .field("width", side)
+                .field("height", side)
                 .build();
             [
                 ("sink", gst::PadDirection::Sink),
