@@ -4,13 +4,16 @@
 mod common;
 
 mod callbacks;
+mod changes;
 mod errors;
 mod events;
 mod flow;
 mod flush;
 mod memory;
+mod metas;
 mod negotiation;
 mod pictures;
 mod pools;
+mod properties;
 mod queries;
 mod stops;
