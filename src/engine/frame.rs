@@ -1,6 +1,8 @@
 //! Frames in host memory as engines take them: mapped memories and where the planes lie in them,
 //! checked once so that nothing behind reads or writes beyond.
 
+use std::any::Any;
+
 use crate::filter::Layout;
 
 /// Where a plane lies.
@@ -50,7 +52,7 @@ pub type ReadMemory = Box<dyn AsRef<[u8]> + Send + Sync>;
 pub type WriteMemory = Box<dyn WriteBytes>;
 
 /// Mapped memory that can be written and, once the frame is done, given back for what it was.
-pub trait WriteBytes: Send + Sync {
+pub trait WriteBytes: Any + Send + Sync {
     fn bytes(&self) -> &[u8];
     fn bytes_mut(&mut self) -> &mut [u8];
 }
@@ -160,6 +162,11 @@ impl OutputFrame {
         (&mut memory[span.offset..], span.stride)
     }
 
+    /// The memories, as they were given.
+    pub fn into_memories(self) -> Vec<WriteMemory> {
+        self.memories
+    }
+
     /// As [`OutputFrame::plane_mut`], to read.
     pub fn plane(&self, index: usize) -> (&[u8], usize) {
         let span = self.planes[index];
@@ -170,10 +177,73 @@ impl OutputFrame {
     }
 }
 
+/// Where a plane of an [`OutputFrame`] begins: for engines whose threads write different rows at
+/// the same time, which borrowed slices of whole planes cannot express.
+#[derive(Debug, Clone, Copy)]
+pub struct RawPlane {
+    /// The first byte of the first row.
+    pub start: *mut u8,
+    /// Bytes from there to the end of the plane's memory.
+    pub len: usize,
+    /// Bytes from one row to the next.
+    pub stride: usize,
+}
+
+impl OutputFrame {
+    /// Every plane, to write through pointers. They are valid until the frame is used again in
+    /// any other way, and planes may overlap where the buffer was described so.
+    pub fn raw_planes(&mut self) -> Vec<RawPlane> {
+        let memories: Vec<(*mut u8, usize)> = self
+            .memories
+            .iter_mut()
+            .map(|m| {
+                let bytes = m.bytes_mut();
+                (bytes.as_mut_ptr(), bytes.len())
+            })
+            .collect();
+        self.planes
+            .iter()
+            .map(|span| {
+                let (start, len) = memories[span.memory];
+                assert!(span.offset <= len, "checked when the frame was made");
+                RawPlane {
+                    // `wrapping_add` stays within the memory, by the line above.
+                    start: start.wrapping_add(span.offset),
+                    len: len - span.offset,
+                    stride: span.stride,
+                }
+            })
+            .collect()
+    }
+}
+
 /// One frame's input and output, owned by whoever works on it.
 pub struct Frame {
     pub input: InputFrame,
     pub output: OutputFrame,
     /// The rows of two fields alternate: each field is filtered by itself.
     pub interlaced: bool,
+}
+
+impl Frame {
+    /// A frame of zeros in memory of its own, for a trial.
+    pub fn blank(layout: &Layout, interlaced: bool) -> Frame {
+        let mut planes = Vec::new();
+        let mut size = 0;
+        for plane in &layout.planes {
+            planes.push(PlaneSpan {
+                memory: 0,
+                offset: size,
+                stride: plane.row_bytes,
+            });
+            size += plane.row_bytes * plane.rows;
+        }
+        let input = InputFrame::new(layout, vec![Box::new(vec![0; size])], planes.clone());
+        let output = OutputFrame::new(layout, vec![Box::new(vec![0; size])], planes);
+        Frame {
+            input: input.expect("the spans were laid out above"),
+            output: output.expect("the spans were laid out above"),
+            interlaced,
+        }
+    }
 }

@@ -5,10 +5,55 @@ pub mod frame;
 
 use std::sync::Arc;
 
-pub use frame::{Frame, FrameError, InputFrame, OutputFrame, PlaneSpan};
+pub use frame::{Frame, FrameError, InputFrame, OutputFrame, PlaneSpan, RawPlane};
+
+use gst::glib;
 
 use crate::filter::plan::{Abilities, Plan};
 use crate::latency::EngineTiming;
+
+/// Which engine filters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, glib::Enum)]
+#[repr(i32)]
+#[enum_type(name = "GstCudaConvBackend")]
+pub enum Backend {
+    #[default]
+    #[enum_value(name = "The GPU if one works, else the CPU", nick = "auto")]
+    Auto,
+    #[enum_value(name = "The GPU; any failure is an error", nick = "cuda")]
+    Cuda,
+    #[enum_value(name = "The CPU; the driver is never loaded", nick = "cpu")]
+    Cpu,
+}
+
+/// An engine that was opened, and why this one.
+pub struct Opened {
+    pub engine: Arc<dyn Engine>,
+    /// A sentence for users.
+    pub reason: String,
+}
+
+/// Opens the engine that `backend` asks for.
+///
+/// # Errors
+/// When that engine is not to be had.
+pub fn open(backend: Backend) -> Result<Opened, EngineError> {
+    let reason = match backend {
+        Backend::Cuda => {
+            return Err(EngineError {
+                call: "backend=cuda".into(),
+                device: "GPU".into(),
+                reason: "this version has no CUDA engine; use backend=auto or backend=cpu".into(),
+            });
+        }
+        Backend::Auto => "this version has no CUDA engine",
+        Backend::Cpu => "backend=cpu",
+    };
+    Ok(Opened {
+        engine: Arc::new(cpu::CpuEngine::new()?),
+        reason: reason.into(),
+    })
+}
 
 /// What failed in an engine: the call, what the engine said of it, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +75,11 @@ pub trait Engine: Send + Sync {
 
     /// What this engine can compute, and how.
     fn abilities(&self) -> &'static Abilities;
+
+    /// Where buffers are best allocated for this engine; `None` = anywhere.
+    fn allocator(&self) -> Option<gst::Allocator> {
+        None
+    }
 
     /// Makes `plan` ready to run. Returns `None` if something has to be loaded first, which then
     /// goes on in the background: ask again. With `wait`, waits for it instead.

@@ -1,8 +1,13 @@
 //! What is computed: filters, pixel formats and plans. Knows no GStreamer element and no device.
 
+mod formats;
+mod job;
 pub mod kernels;
 pub mod layout;
+pub mod matrix;
+mod method;
 pub mod plan;
+mod rank;
 pub mod reference;
 pub mod spec;
 

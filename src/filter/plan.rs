@@ -2,7 +2,9 @@
 //! float32 evaluation that gives every engine the same bytes.
 //!
 //! # Canonical evaluation
-//! With `in' = in - zero` (exact in float32) and pixels beyond the edge by the border rule:
+//! With `in' = in - zero` (exact in float32) and pixels beyond the edge by the border rule, applied
+//! again and again where the plane is smaller than the kernel (a single pixel is its own mirror
+//! image):
 //! - rank 1 (`Taps::Separable`): `t(x,y) = Σ_i h[i]·in'(x+i-rx, y)`, then
 //!   `s(x,y) = Σ_j v[j]·t(x, y+j-ry)`; `t` stays float32. Rows beyond the edge are rows of `t`
 //!   of the row the border rule names, for `constant` the row of `t` of a constant row.
@@ -13,11 +15,41 @@
 //! - `out = clamp(round_half_even(s / divisor + offset))`, IEEE division, `offset` = zero + bias.
 //! - alpha premultiplied: the channels filtered are `in'·a` (one float32 product) and `a`; with
 //!   `f = s / divisor` of each, `out = f_colour / f_alpha + offset`, or `offset` where `f_alpha <= 0`.
+//!   Beyond the edge the product is that of the two values there. The alpha channel itself is
+//!   filtered as without premultiplication.
+//!
+//! Where all sums are whole numbers below 2^24 ([`Job::sums_are_whole`]) no order of additions and
+//! no integer arithmetic changes `s`. The values in a plan are such that nothing above overflows
+//! or is NaN.
+//!
+//! # Bilateral
+//! Differences are taken between values of `in'`, the centre's weight is 1, and
+//! `out = clamp(round_half_even(f + offset))`. In float32, but in no fixed order:
+//! - a channel of role colour: one weight from the differences of all colour channels of the group
+//!   (L1: the square of their sum of magnitudes, L2: the sum of their squares);
+//! - any other channel, alpha too: a weight of its own, from its own differences.
+//! - alpha premultiplied: values and differences of the colours are those of `p = in'·a`, with
+//!   `color_premultiplied` for `color`; with the same weights `f_a` is the mean of `a`, and
+//!   `out = f_p / f_a + offset`, or `offset` where `f_a <= 0`.
+//!
+//! # Decisions
+//! - A filter that changes nothing (one coefficient, equal to the divisor; a bilateral with a sigma
+//!   below 1e-6 or a window of one sample) is a copy of the bytes, also under premultiplication, and
+//!   with a bias an addition. The bilateral has no divisor.
+//! - `planes=auto` with coefficients that sum to zero filters luma and grey, and fills chroma with
+//!   neutral; RGB has no chroma, and every colour is filtered under each value of `planes`.
+//! - Coefficients that a power of two makes whole numbers of 24 bits become the smallest whole
+//!   numbers of their ratios, with the divisor to match: 0.25 0.5 0.25 by 1 becomes 1 2 1 by 4, nine
+//!   times 0.1 becomes a box by 9. Each vector of a separable kernel is scaled by itself.
+//! - A divisor beyond 2^±64 of the sum of magnitudes is brought back to that: the result is 0 or
+//!   the end of the code range either way.
 
 use std::sync::Arc;
 
-use super::layout::{Group, Layout};
-use super::spec::{Border, Distance, FilterSpec, Precision};
+use super::kernels::Filter;
+use super::layout::{Group, Layout, Role};
+use super::method;
+use super::spec::{Alpha, Border, Distance, FilterSpec, Precision};
 
 /// A way to compute a plan. `method=auto` takes the first that an engine lists and that can
 /// compute the kernel; each other `method` names one.
@@ -33,6 +65,20 @@ pub enum Algorithm {
     Direct,
     Fft,
     Fast,
+}
+
+impl Algorithm {
+    /// The name that `stats` uses.
+    pub fn nick(self) -> &'static str {
+        match self {
+            Algorithm::Naive => "naive",
+            Algorithm::Tile => "tile",
+            Algorithm::Separable => "separable",
+            Algorithm::Direct => "direct",
+            Algorithm::Fft => "fft",
+            Algorithm::Fast => "fast",
+        }
+    }
 }
 
 /// What an engine can do, for [`Plan::new`].
@@ -72,7 +118,7 @@ pub enum Taps {
 /// `out = c + Σ w·(in - c) / Σ w`, `w = exp2(space(dx,dy) + color·distance²)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bilateral {
-    /// Window radius in samples of this grid.
+    /// The largest `|dx|` and `|dy|` of the window, in samples of this grid.
     pub radius_x: usize,
     pub radius_y: usize,
     /// `(dx, dy, exponent)` of every offset in the window but (0,0), row by row; exponent =
@@ -80,6 +126,8 @@ pub struct Bilateral {
     pub taps: Vec<(i32, i32, f32)>,
     /// `-log2(e) / (2·sigma²)`, per squared code value.
     pub color: f32,
+    /// The same for products of code value and alpha: `color / max_code²`.
+    pub color_premultiplied: f32,
     pub distance: Distance,
 }
 
@@ -123,7 +171,8 @@ pub struct Job {
     pub actions: Vec<Action>,
     pub operation: Operation,
     pub border: Border,
-    /// The colours are multiplied by the alpha channel, filtered with it and divided.
+    /// The `Filter` channels other than alpha are multiplied by the alpha channel of the group,
+    /// filtered with it and divided.
     pub premultiply: bool,
 }
 
@@ -141,6 +190,119 @@ pub struct Plan {
 pub enum PlanError {
     #[error("kernel=custom needs the property matrix, for example matrix=\"0 1 0; 1 4 1; 0 1 0\"")]
     NoMatrix,
+    #[error("{property}={value} is not possible; accepted are {accepted}")]
+    Value {
+        property: &'static str,
+        value: String,
+        accepted: &'static str,
+    },
+    #[error(
+        "method={method} cannot compute kernel={kernel} on the {engine}; possible are {possible}"
+    )]
+    Method {
+        method: &'static str,
+        kernel: String,
+        engine: &'static str,
+        /// Methods that can, separated by commas.
+        possible: String,
+    },
+    #[error("precision={precision} is not possible on the {engine}; possible are {possible}")]
+    Precision {
+        precision: &'static str,
+        engine: &'static str,
+        /// Precisions of the engine, separated by commas.
+        possible: String,
+    },
+    #[error(
+        "alpha=premultiply needs an alpha sample for every colour sample, which {format} does not \
+         have; use alpha=copy or alpha=filter, or another format, such as AYUV or RGBA"
+    )]
+    Premultiply { format: &'static str },
+}
+
+impl Correlation {
+    /// Whether every sum and every part of it is a whole number below 2^24, for whole inputs
+    /// `in'` of at most `largest_input`: float32 then holds them exactly, whatever the order.
+    pub fn sums_are_whole(&self, largest_input: f32) -> bool {
+        self.taps.iter().all(|k| k.fract() == 0.0)
+            && self.taps.sum_of_magnitudes() * f64::from(largest_input) < 16_777_216.0
+    }
+}
+
+impl Taps {
+    /// Samples beyond the centre, horizontally and vertically.
+    pub fn radius(&self) -> (usize, usize) {
+        match self {
+            Taps::Separable {
+                horizontal,
+                vertical,
+            } => (horizontal.len() / 2, vertical.len() / 2),
+            Taps::Full { width, height, .. } => (width / 2, height / 2),
+        }
+    }
+
+    /// The coefficients as they are stored.
+    fn iter(&self) -> impl Iterator<Item = f32> + '_ {
+        let (first, second): (&[f32], &[f32]) = match self {
+            Taps::Separable {
+                horizontal,
+                vertical,
+            } => (horizontal, vertical),
+            Taps::Full { weights, .. } => (weights, &[]),
+        };
+        first.iter().chain(second).copied()
+    }
+
+    /// `Σ |K|` of the kernel.
+    pub(super) fn sum_of_magnitudes(&self) -> f64 {
+        let sum = |weights: &[f32]| -> f64 { weights.iter().map(|k| f64::from(k.abs())).sum() };
+        match self {
+            Taps::Separable {
+                horizontal,
+                vertical,
+            } => sum(horizontal) * sum(vertical),
+            Taps::Full { weights, .. } => sum(weights),
+        }
+    }
+}
+
+impl Job {
+    /// The largest magnitude that enters the sums (`in'`, or its product with alpha) for code
+    /// values up to `max_code`; `None` if the inputs are not all whole numbers.
+    pub fn largest_input(&self, max_code: u32) -> Option<f32> {
+        let max = max_code as f32;
+        let mut largest = 0.0f32;
+        for action in &self.actions {
+            let Action::Filter { zero, beyond, .. } = *action else {
+                continue;
+            };
+            largest = largest.max(zero).max(max - zero);
+            if self.border == Border::Constant {
+                if beyond.fract() != 0.0 {
+                    return None;
+                }
+                largest = largest.max(beyond.abs());
+            }
+        }
+        Some(if self.premultiply {
+            largest * max
+        } else {
+            largest
+        })
+    }
+
+    /// Whether every sum of the operation's correlations, in any order, is a whole number below
+    /// 2^24, so that integer arithmetic gives the same `s`. Never so for the bilateral.
+    pub fn sums_are_whole(&self, max_code: u32) -> bool {
+        let Some(largest) = self.largest_input(max_code) else {
+            return false;
+        };
+        match &self.operation {
+            Operation::Correlate(kernel) => kernel.sums_are_whole(largest),
+            Operation::Magnitude { x, y } => x.sums_are_whole(largest) && y.sums_are_whole(largest),
+            Operation::None | Operation::Bilateral(_) => false,
+        }
+    }
 }
 
 impl Plan {
@@ -154,7 +316,76 @@ impl Plan {
         layout: &Arc<Layout>,
         abilities: &Abilities,
     ) -> Result<Plan, PlanError> {
-        let _ = (spec, layout, abilities);
-        Err(PlanError::NoMatrix)
+        check_values(spec)?;
+        let jobs: Vec<Job> = layout
+            .groups
+            .iter()
+            .map(|group| Job::new(spec, layout, group).ok_or(PlanError::NoMatrix))
+            .collect::<Result<_, _>>()?;
+        check_alpha(spec, layout, &jobs)?;
+        if !abilities.precisions.contains(&spec.precision) {
+            let possible: Vec<_> = abilities.precisions.iter().map(|p| p.nick()).collect();
+            return Err(PlanError::Precision {
+                precision: spec.precision.nick(),
+                engine: abilities.engine,
+                possible: possible.join(", "),
+            });
+        }
+        Ok(Plan {
+            algorithm: method::choose(spec, &jobs, abilities)?,
+            precision: spec.precision,
+            layout: layout.clone(),
+            jobs,
+        })
     }
 }
+
+/// The ranges of the properties, for callers that set them past GObject.
+fn check_values(spec: &FilterSpec) -> Result<(), PlanError> {
+    let limited = [
+        ("radius", f64::from(spec.radius), 32.0, "0 to 32"),
+        ("sigma", spec.sigma, 100.0, "0 to 100"),
+        ("amount", spec.amount, 10.0, "0 to 10"),
+        ("sigma-space", spec.sigma_space, 100.0, "0 to 100"),
+        ("sigma-color", spec.sigma_color, 255.0, "0 to 255"),
+        ("border-value", spec.border_value, 255.0, "0 to 255"),
+    ];
+    for (property, value, most, accepted) in limited {
+        if !(0.0..=most).contains(&value) {
+            return Err(PlanError::Value {
+                property,
+                value: value.to_string(),
+                accepted,
+            });
+        }
+    }
+    for (property, value) in [("divisor", spec.divisor), ("bias", spec.bias)] {
+        if !value.is_finite() {
+            return Err(PlanError::Value {
+                property,
+                value: value.to_string(),
+                accepted: "finite numbers",
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Premultiplication needs the alpha channel on the grid of every filtered colour.
+fn check_alpha(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> Result<(), PlanError> {
+    let has_alpha = |job: &Job| job.group.channels.iter().any(|c| c.role == Role::Alpha);
+    let without = |job: &Job| {
+        let filter = Filter::new(spec, job.group.subsampling);
+        let copy = filter.is_none_or(|filter| filter.is_copy());
+        !has_alpha(job) && job.operation != Operation::None && !copy
+    };
+    if spec.alpha == Alpha::Premultiply && jobs.iter().any(has_alpha) && jobs.iter().any(without) {
+        return Err(PlanError::Premultiply {
+            format: layout.format,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@
 
 use gst::glib;
 
+pub use super::matrix::{Matrix, MatrixError};
+
 /// The filter's kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, glib::Enum)]
 #[repr(i32)]
@@ -64,6 +66,15 @@ pub enum Kernel {
     Custom,
     #[enum_value(name = "Bilateral: smooths and keeps edges", nick = "bilateral")]
     Bilateral,
+}
+
+impl Kernel {
+    /// The name that the property `kernel` uses.
+    pub fn nick(self) -> String {
+        let class = glib::EnumClass::new::<Kernel>();
+        let value = class.value(self as i32);
+        value.map_or_else(|| format!("{self:?}"), |value| value.nick().to_string())
+    }
 }
 
 /// Pixels beyond the edge of the picture.
@@ -191,6 +202,16 @@ pub enum Precision {
     Fp16,
 }
 
+impl Precision {
+    /// The name that the property `precision` uses.
+    pub fn nick(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Fp16 => "fp16",
+        }
+    }
+}
+
 /// Everything that says what is computed, as the properties hold it. Units, ranges and meanings
 /// are those of the properties of the same names.
 #[derive(Debug, Clone, PartialEq)]
@@ -236,32 +257,5 @@ impl Default for FilterSpec {
             method: Method::default(),
             precision: Precision::default(),
         }
-    }
-}
-
-/// A rectangle of coefficients, row by row; both sides odd, 1 to 31.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Matrix {
-    pub width: usize,
-    pub height: usize,
-    /// `height * width` coefficients, row-major, each finite in float32.
-    pub coefficients: Vec<f32>,
-}
-
-/// Why a text is no matrix. Each sentence quotes the faulty part and says what is accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MatrixError {
-    #[error(
-        "matrix: {0:?} is not a number; accepted are decimal numbers with a point, as in 0.5 or -1e-3"
-    )]
-    NotANumber(String),
-}
-
-impl std::str::FromStr for Matrix {
-    type Err = MatrixError;
-
-    /// Reads the syntax of the property `matrix`.
-    fn from_str(_text: &str) -> Result<Self, MatrixError> {
-        Err(MatrixError::NotANumber(String::new()))
     }
 }

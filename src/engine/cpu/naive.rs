@@ -1,0 +1,178 @@
+//! The scalar path: the canonical evaluation of [`crate::filter::plan`], word for word, one
+//! sample at a time with every tap read from the frame. Any plan; the measure of the fast paths.
+
+use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
+use crate::filter::layout::{Channel, Role, Sample};
+use crate::filter::plan::{Action, Bilateral, Correlation, Job, Operation, Plan, Taps};
+use crate::filter::spec::Distance;
+
+/// One filtered channel of a field.
+struct Source<'a> {
+    planes: &'a InputPlanes<'a>,
+    sample: Sample,
+    job: &'a Job,
+    field: Field,
+    channel: Channel,
+    zero: f32,
+    beyond: f32,
+}
+
+impl Source<'_> {
+    /// `in'(x, y)`, with pixels beyond the edge by the border rule.
+    fn at(&self, x: isize, y: isize) -> f32 {
+        let border = self.job.border;
+        let (Some(x), Some(y)) = (
+            border_position(border, x, self.job.group.width),
+            border_position(border, y, self.field.height),
+        ) else {
+            return self.beyond;
+        };
+        let row = self.planes.row(self.channel.plane, self.field.row(y));
+        let bytes = &row[self.channel.offset + x * self.channel.step..];
+        self.sample.read(bytes) as f32 - self.zero
+    }
+}
+
+/// Computes row `y` of `field` of every channel of `job`.
+///
+/// # Safety
+/// No other reference to these rows of the output may exist.
+pub unsafe fn row(
+    plan: &Plan,
+    job: &Job,
+    input: &InputPlanes,
+    output: &OutputPlanes,
+    field: Field,
+    y: usize,
+) {
+    let sample = plan.layout.sample;
+    let max = plan.layout.max_code() as f32;
+    let sources: Vec<Option<Source>> = (job.group.channels.iter().zip(&job.actions))
+        .map(|(&channel, &action)| match action {
+            Action::Filter { zero, beyond, .. } => Some(Source {
+                planes: input,
+                sample,
+                job,
+                field,
+                channel,
+                zero,
+                beyond,
+            }),
+            Action::Copy | Action::Fill(_) => None,
+        })
+        .collect();
+    let frame_row = field.row(y);
+    for (index, channel) in job.group.channels.iter().enumerate() {
+        // SAFETY: the caller keeps these rows for this call, and the slice of one channel is
+        // gone before that of the next is made.
+        let out = unsafe { output.row(channel.plane, frame_row) };
+        let copied = input.row(channel.plane, frame_row);
+        for x in 0..job.group.width {
+            let at = channel.offset + x * channel.step;
+            match (job.actions[index], &sources[index]) {
+                (Action::Fill(code), _) => sample.write(&mut out[at..], code),
+                (Action::Filter { offset, .. }, Some(_)) => {
+                    let value = filtered(job, &sources, index, x as isize, y as isize) + offset;
+                    let code = value.round_ties_even().clamp(0.0, max);
+                    sample.write(&mut out[at..], code as u32);
+                }
+                _ => {
+                    let bytes = sample.bytes();
+                    out[at..at + bytes].copy_from_slice(&copied[at..at + bytes]);
+                }
+            }
+        }
+    }
+}
+
+/// The result of channel `index` before its offset.
+fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: isize) -> f32 {
+    let source = sources[index].as_ref().expect("a filtered channel");
+    if let Operation::Bilateral(bilateral) = &job.operation {
+        let joint: Vec<&Source> = if source.channel.role == Role::Colour {
+            (sources.iter().flatten())
+                .filter(|s| s.channel.role == Role::Colour)
+                .collect()
+        } else {
+            vec![source]
+        };
+        return bilateral_at(bilateral, source, &joint, x, y);
+    }
+    let alpha = (sources.iter().flatten())
+        .find(|s| s.channel.role == Role::Alpha)
+        .filter(|_| job.premultiply && source.channel.role != Role::Alpha);
+    match alpha {
+        None => linear(&job.operation, &|x, y| source.at(x, y), x, y),
+        Some(alpha) => {
+            let product = |x, y| source.at(x, y) * alpha.at(x, y);
+            let colour = linear(&job.operation, &product, x, y);
+            let alpha = linear(&job.operation, &|x, y| alpha.at(x, y), x, y);
+            if alpha > 0.0 { colour / alpha } else { 0.0 }
+        }
+    }
+}
+
+/// `s / divisor` of the picture that `at` reads.
+fn linear(operation: &Operation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isize) -> f32 {
+    match operation {
+        Operation::Correlate(kernel) => sum(kernel, at, x, y) / kernel.divisor,
+        Operation::Magnitude { x: kx, y: ky } => {
+            let (sx, sy) = (sum(kx, at, x, y), sum(ky, at, x, y));
+            sy.mul_add(sy, sx * sx).sqrt() / kx.divisor
+        }
+        Operation::None | Operation::Bilateral(_) => {
+            unreachable!("checked when the plan was prepared")
+        }
+    }
+}
+
+/// The chain of fused multiply-adds of one kernel at one place.
+fn sum(kernel: &Correlation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isize) -> f32 {
+    let chain = |weights: &[f32], values: &dyn Fn(isize) -> f32| {
+        let radius = weights.len() as isize / 2;
+        (weights.iter().zip(-radius..))
+            .fold(0.0f32, |sum, (&weight, i)| weight.mul_add(values(i), sum))
+    };
+    match &kernel.taps {
+        Taps::Separable {
+            horizontal,
+            vertical,
+        } => chain(vertical, &|j| chain(horizontal, &|i| at(x + i, y + j))),
+        Taps::Full {
+            width,
+            height,
+            weights,
+        } => {
+            let (rx, ry) = (*width as isize / 2, *height as isize / 2);
+            (weights.chunks_exact(*width).zip(-ry..)).fold(0.0, |sum, (row, j)| {
+                (row.iter().zip(-rx..)).fold(sum, |sum, (&weight, i)| {
+                    weight.mul_add(at(x + i, y + j), sum)
+                })
+            })
+        }
+    }
+}
+
+/// `in' + Σ w·(in - centre) / Σ w` with one weight from the differences of all `joint` channels.
+fn bilateral_at(
+    bilateral: &Bilateral,
+    source: &Source,
+    joint: &[&Source],
+    x: isize,
+    y: isize,
+) -> f32 {
+    let centre = source.at(x, y);
+    let (mut numerator, mut denominator) = (0.0f32, 1.0f32);
+    for &(dx, dy, space) in &bilateral.taps {
+        let (u, v) = (x + dx as isize, y + dy as isize);
+        let differences = joint.iter().map(|s| s.at(u, v) - s.at(x, y));
+        let squared = match bilateral.distance {
+            Distance::L1 => differences.map(f32::abs).sum::<f32>().powi(2),
+            Distance::L2 => differences.map(|d| d * d).sum(),
+        };
+        let weight = squared.mul_add(bilateral.color, space).exp2();
+        numerator = weight.mul_add(source.at(u, v) - centre, numerator);
+        denominator += weight;
+    }
+    centre + numerator / denominator
+}

@@ -1,0 +1,186 @@
+//! The job of one group of channels: float64 coefficients to float32, and what becomes of each
+//! channel.
+
+use super::kernels::{BilateralWindow, Coefficients, Filter};
+use super::layout::{Channel, Group, Layout, Role};
+use super::plan::{Action, Bilateral, Correlation, Job, Operation, Taps};
+use super::rank;
+use super::spec::{Alpha, Distance, FilterSpec, Planes};
+
+impl Correlation {
+    /// Rounds `coefficients` to float32, scaled together with `divisor`, as an outer product where
+    /// they are one.
+    fn new(coefficients: &Coefficients, divisor: f64) -> Correlation {
+        let (taps, factor) = match &rank::reduce(coefficients.clone()) {
+            Coefficients::Separable {
+                horizontal,
+                vertical,
+            } => {
+                let (horizontal, x) = scaled(horizontal);
+                let (vertical, y) = scaled(vertical);
+                let taps = Taps::Separable {
+                    horizontal,
+                    vertical,
+                };
+                (taps, x * y)
+            }
+            Coefficients::Full {
+                width,
+                height,
+                weights,
+            } => {
+                let (weights, factor) = scaled(weights);
+                let taps = Taps::Full {
+                    width: *width,
+                    height: *height,
+                    weights,
+                };
+                (taps, factor)
+            }
+        };
+        let magnitudes = match taps.sum_of_magnitudes() {
+            0.0 => 1.0,
+            sum => sum,
+        };
+        let bound = rank::power_of_two(64);
+        let divisor = divisor * factor;
+        let size = divisor.abs().clamp(magnitudes / bound, magnitudes * bound);
+        Correlation {
+            taps,
+            divisor: size.copysign(divisor) as f32,
+        }
+    }
+}
+
+/// `weights` in float32, and the factor by which they are larger than they were: the smallest
+/// whole numbers where that is possible, else unchanged, or near 1 where sums of them could leave
+/// float32.
+fn scaled(weights: &[f64]) -> (Vec<f32>, f64) {
+    let in_float32 = |factor: f64| weights.iter().map(|k| (k * factor) as f32).collect();
+    if let Some((whole, factor)) = rank::smallest_whole(weights) {
+        return (whole.iter().map(|&k| k as f32).collect(), factor);
+    }
+    let largest = weights.iter().fold(0.0f64, |most, k| most.max(k.abs()));
+    let exponent = if largest == 0.0 {
+        0
+    } else {
+        largest.log2().floor() as i32
+    };
+    let factor = if exponent.abs() > 32 {
+        rank::power_of_two(-exponent)
+    } else {
+        1.0
+    };
+    (in_float32(factor), factor)
+}
+
+impl Bilateral {
+    /// `scale` and `max_code` are those of the layout.
+    fn new(window: &BilateralWindow, distance: Distance, scale: f64, max_code: u32) -> Bilateral {
+        let log2_e = std::f64::consts::LOG2_E;
+        let sigma = window.sigma_color * scale;
+        let color = -log2_e / (2.0 * sigma * sigma);
+        let most = |offsets: &mut dyn Iterator<Item = i32>| {
+            offsets.map(i32::unsigned_abs).max().unwrap_or(0) as usize
+        };
+        Bilateral {
+            radius_x: most(&mut window.offsets.iter().map(|offset| offset.0)),
+            radius_y: most(&mut window.offsets.iter().map(|offset| offset.1)),
+            taps: window
+                .offsets
+                .iter()
+                .map(|&(dx, dy, exponent)| (dx, dy, (exponent * log2_e) as f32))
+                .collect(),
+            color: color as f32,
+            color_premultiplied: (color / f64::from(max_code).powi(2)) as f32,
+            distance,
+        }
+    }
+}
+
+impl Operation {
+    fn new(filter: &Filter, spec: &FilterSpec, layout: &Layout) -> Operation {
+        match filter {
+            Filter::Linear {
+                coefficients,
+                divisor,
+            } => Operation::Correlate(Correlation::new(coefficients, *divisor)),
+            Filter::Magnitude { x, y, divisor } => Operation::Magnitude {
+                x: Correlation::new(x, *divisor),
+                y: Correlation::new(y, *divisor),
+            },
+            Filter::Bilateral(window) => Operation::Bilateral(Bilateral::new(
+                window,
+                spec.distance,
+                layout.scale(),
+                layout.max_code(),
+            )),
+        }
+    }
+}
+
+impl Job {
+    /// The job of one group, or `None` for a custom kernel without a matrix.
+    pub(super) fn new(spec: &FilterSpec, layout: &Layout, group: &Group) -> Option<Job> {
+        let filter = Filter::new(spec, group.subsampling)?;
+        let copy = filter.is_copy();
+        let actions: Vec<Action> = group
+            .channels
+            .iter()
+            .map(|channel| match action(spec, layout, &filter, channel) {
+                Action::Filter { zero, offset, .. } if copy && zero == offset => Action::Copy,
+                action => action,
+            })
+            .collect();
+        let filters = |index: usize| matches!(actions[index], Action::Filter { .. });
+        let colours = (0..actions.len())
+            .any(|index| filters(index) && group.channels[index].role != Role::Alpha);
+        Some(Job {
+            operation: if (0..actions.len()).any(filters) {
+                Operation::new(&filter, spec, layout)
+            } else {
+                Operation::None
+            },
+            premultiply: spec.alpha == Alpha::Premultiply
+                && colours
+                && !copy
+                && group.channels.iter().any(|c| c.role == Role::Alpha),
+            group: group.clone(),
+            actions,
+            border: spec.border,
+        })
+    }
+}
+
+/// What becomes of one channel under `filter`.
+fn action(spec: &FilterSpec, layout: &Layout, filter: &Filter, channel: &Channel) -> Action {
+    /// Far beyond any code value, and far from overflow.
+    const LARGEST_BIAS: f64 = 1e9;
+    let zero = channel.zero as f32;
+    match channel.role {
+        Role::Padding => Action::Copy,
+        Role::Alpha if spec.alpha == Alpha::Copy => Action::Copy,
+        Role::Alpha => Action::Filter {
+            zero,
+            offset: zero,
+            beyond: layout.max_code() as f32,
+        },
+        Role::Chroma => match spec.planes {
+            Planes::Luma => Action::Copy,
+            Planes::Auto if filter.sums_to_zero() => Action::Fill(channel.zero),
+            Planes::Auto | Planes::All => Action::Filter {
+                zero,
+                offset: zero,
+                beyond: 0.0,
+            },
+        },
+        Role::Luma | Role::Colour => {
+            let bias = (spec.bias * layout.scale()).clamp(-LARGEST_BIAS, LARGEST_BIAS);
+            Action::Filter {
+                zero,
+                offset: (f64::from(channel.zero) + bias) as f32,
+                beyond: (spec.border_value * layout.scale()) as f32,
+            }
+        }
+    }
+}

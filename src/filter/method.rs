@@ -1,0 +1,67 @@
+//! Which algorithm computes a plan.
+
+use super::plan::{Abilities, Algorithm, Correlation, Job, Operation, PlanError, Taps};
+use super::spec::{FilterSpec, Method};
+
+impl Algorithm {
+    /// Whether it can compute all `jobs`. Copies and fills are no obstacle to any.
+    fn can_compute(self, jobs: &[Job]) -> bool {
+        let separable = |kernel: &Correlation| matches!(kernel.taps, Taps::Separable { .. });
+        jobs.iter().all(|job| match (&job.operation, self) {
+            (Operation::None, _) => true,
+            (_, Algorithm::Naive | Algorithm::Tile | Algorithm::Direct) => true,
+            (Operation::Correlate(kernel), Algorithm::Separable) => separable(kernel),
+            (Operation::Magnitude { x, y }, Algorithm::Separable) => separable(x) && separable(y),
+            (Operation::Bilateral(_), Algorithm::Separable | Algorithm::Fft) => false,
+            (_, Algorithm::Fft) => true,
+            (operation, Algorithm::Fast) => matches!(operation, Operation::Bilateral(_)),
+        })
+    }
+
+    /// Whether it gives the canonical result, so that `auto` may take it.
+    fn is_canonical(self) -> bool {
+        !matches!(self, Algorithm::Fft | Algorithm::Fast)
+    }
+
+    /// The `method` that asks for it; `None` for what `auto` alone takes.
+    fn method(self) -> Option<Method> {
+        match self {
+            Algorithm::Naive => Some(Method::Naive),
+            Algorithm::Tile => Some(Method::Tile),
+            Algorithm::Separable => Some(Method::Separable),
+            Algorithm::Direct => None,
+            Algorithm::Fft => Some(Method::Fft),
+            Algorithm::Fast => Some(Method::Fast),
+        }
+    }
+}
+
+/// The algorithm that `method` asks for, or the engine's first that is canonical and can compute
+/// `jobs`.
+pub(super) fn choose(
+    spec: &FilterSpec,
+    jobs: &[Job],
+    abilities: &Abilities,
+) -> Result<Algorithm, PlanError> {
+    let able = || {
+        let algorithms = abilities.algorithms.iter().copied();
+        algorithms.filter(|algorithm| algorithm.can_compute(jobs))
+    };
+    let chosen = match spec.method {
+        Method::Auto => able().find(|algorithm| algorithm.is_canonical()),
+        method => able().find(|algorithm| algorithm.method() == Some(method)),
+    };
+    chosen.ok_or_else(|| {
+        let mut possible = Vec::new();
+        if able().any(Algorithm::is_canonical) {
+            possible.push(Method::Auto.nick());
+        }
+        possible.extend(able().filter_map(Algorithm::method).map(Method::nick));
+        PlanError::Method {
+            method: spec.method.nick(),
+            kernel: spec.kernel.nick(),
+            engine: abilities.engine,
+            possible: possible.join(", "),
+        }
+    })
+}
