@@ -61,7 +61,8 @@ fn run_command(properties: &[Property]) -> Command {
     let filter = if properties.is_empty() {
         "The filter's options are missing here because the plugin was not found: see cudaconv doctor"
     } else {
-        "Options of the filter are the properties of the element cudaconv"
+        "Options of the filter are the properties of the element cudaconv; post-messages is on unless \
+         it is switched off"
     };
     Command::new("run")
         .about("Filters a file, a stream or a generated clip")

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::plugin::{self, Plugin};
 use crate::properties::{self, Property};
 use crate::session::{End, Session, Wiring};
-use crate::summary::Summary;
+use crate::summary::{Setting, Summary};
 use crate::{Exit, Failure, report, templates};
 
 /// Runs to the end and says what came of it.
@@ -142,12 +142,14 @@ fn play(
             });
     }
     let settings = properties::of(session.filter())
-        .iter()
-        .map(|p| {
-            (
-                p.name.clone(),
-                properties::text_of(&session.filter().property_value(&p.name)),
-            )
+        .into_iter()
+        .map(|property| {
+            let value = properties::text_of(&session.filter().property_value(&property.name));
+            Setting {
+                changed: value != property.default,
+                name: property.name,
+                value,
+            }
         })
         .collect();
     let (end, seen) = session.run();

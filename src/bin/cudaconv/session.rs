@@ -213,17 +213,12 @@ impl Session {
             }
         } else if structure.name() == "cudaconv-backend" && !self.wiring.quiet {
             let text = |name: &str| structure.get::<String>(name).unwrap_or_default();
-            let reason = text("reason");
-            let reason = if reason.is_empty() {
-                reason
+            let (device, reason) = (text("device"), text("reason"));
+            let line = if reason.is_empty() {
+                format!("filtering on {device}")
             } else {
-                format!(": {reason}")
+                format!("filtering on {device}: {reason}")
             };
-            let line = format!(
-                "filtering on {} ({}){reason}",
-                text("backend"),
-                text("device")
-            );
             self.progress.say(&line);
         }
     }

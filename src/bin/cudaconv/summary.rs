@@ -5,14 +5,23 @@ use std::fmt::Write;
 use crate::measure::{self, COUNTED, Row, STAGES, milliseconds};
 use crate::session::Seen;
 
+/// A property of the element and the value it had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub name: String,
+    pub value: String,
+    /// It is not the default.
+    pub changed: bool,
+}
+
 /// Everything that is told about a run.
 #[derive(Debug)]
 pub struct Summary {
     pub input: String,
     pub output: String,
     pub encoder: Option<&'static str>,
-    /// Every writable property with the value it had.
-    pub settings: Vec<(String, String)>,
+    /// Every writable property.
+    pub settings: Vec<Setting>,
     /// Version and file of the plugin.
     pub plugin: String,
     pub interrupted: bool,
@@ -28,8 +37,8 @@ impl Summary {
 
     /// The value of a property, or nothing.
     pub fn setting(&self, name: &str) -> &str {
-        let found = self.settings.iter().find(|(known, _)| known == name);
-        found.map_or("", |(_, value)| value)
+        let found = self.settings.iter().find(|setting| setting.name == name);
+        found.map_or("", |setting| &setting.value)
     }
 
     /// Pairs of name and value, above the latencies.
@@ -51,7 +60,7 @@ impl Summary {
         }
         facts.push(("kernel", self.setting("kernel").to_owned()));
         facts.push(("method", stats.method.clone()));
-        facts.push(("backend", format!("{} ({})", stats.backend, stats.device)));
+        facts.push(("backend", format!("{}: {}", stats.backend, stats.device)));
         let seconds = seen.elapsed.as_secs_f64();
         facts.push((
             "frames",
@@ -154,10 +163,13 @@ pub mod tests {
             input: "in & out <1>.mp4".into(),
             output: "out.mp4".into(),
             encoder: Some("x264enc"),
-            settings: vec![
-                ("kernel".into(), "gauss5".into()),
-                ("radius".into(), "0".into()),
-            ],
+            settings: [("kernel", "gauss5", true), ("matrix", "", false)]
+                .map(|(name, value, changed)| Setting {
+                    name: name.into(),
+                    value: value.into(),
+                    changed,
+                })
+                .into(),
             plugin: "0.1.0".into(),
             interrupted: false,
             seen: Seen {

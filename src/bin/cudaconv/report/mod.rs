@@ -47,7 +47,7 @@ fn page(summary: &Summary) -> Markup {
                     (plot::plots(&summary.seen.samples, summary.seen.stats.budget))
                     section { h2 { "Latency by stage" } (table(summary)) }
                     section { h2 { "Run" } (pairs(facts(summary))) }
-                    section { h2 { "Settings" } (pairs(settings(summary))) }
+                    section { h2 { "Settings" } (settings(summary)) }
                     section { h2 { "Machine and versions" } (pairs(versions(summary))) }
                 }
             }
@@ -81,7 +81,8 @@ fn table(summary: &Summary) -> Markup {
                 }
                 tr.budget {
                     th scope="row" { "budget" }
-                    td colspan="4" { (milliseconds(summary.seen.stats.budget)) }
+                    td { (milliseconds(summary.seen.stats.budget)) }
+                    td {} td {} td {}
                 }
             }
         }
@@ -112,14 +113,20 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
         .collect()
 }
 
-fn settings(summary: &Summary) -> Vec<(String, String)> {
-    let settings = summary.settings.iter().cloned();
-    settings
-        .map(|(name, value)| match value.is_empty() {
-            true => (name, "–".to_owned()),
-            false => (name, value),
-        })
-        .collect()
+/// Every property; those that are not at their default stand out.
+fn settings(summary: &Summary) -> Markup {
+    html! {
+        table.pairs {
+            tbody {
+                @for setting in &summary.settings {
+                    tr.changed[setting.changed] {
+                        th scope="row" { (setting.name) }
+                        td { @if setting.value.is_empty() { "–" } @else { (setting.value) } }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn versions(summary: &Summary) -> Vec<(String, String)> {

@@ -10,8 +10,8 @@ use crate::measure::{COUNTED, Quantiles, STAGES, Sample, milliseconds};
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 56.0;
-const RIGHT: f64 = WIDTH - 12.0;
-const TOP: f64 = 14.0;
+const RIGHT: f64 = WIDTH - 26.0;
+const TOP: f64 = 20.0;
 const BOTTOM: f64 = HEIGHT - 34.0;
 /// Beyond this many frames each column stands for several: the worst of them is shown.
 const COLUMNS: usize = 480;
@@ -126,7 +126,7 @@ fn timeline(columns: &[Column], ceiling: f64, budget: u64) -> Markup {
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" {
             title { "Latency of every frame in milliseconds" }
-            (axes(&x, 1.0, "frame", &y))
+            (frame_axes(&x, &y))
             @for (index, (name, _)) in parts(&Sample::default()).into_iter().enumerate() {
                 path class=(name) d=(stage_path(columns, index, &y, spans)) {}
             }
@@ -204,30 +204,29 @@ fn describe(column: &Column) -> String {
     text
 }
 
-/// Grid and labels; `x_unit` is what one label of the horizontal axis counts.
-fn axes(x: &Scale, x_unit: f64, x_name: &str, y: &Scale) -> Markup {
+fn frame_axes(x: &Scale, y: &Scale) -> Markup {
     html! {
         g.axis {
-            @for value in y_milliseconds(y).ticks(5) {
+            @for value in milliseconds_of(y).ticks(5) {
                 @let at = pixel(y.at(value * 1e6));
                 line x1=(LEFT) x2=(RIGHT) y1=(at) y2=(at) {}
                 text.y x=(LEFT - 6.0) y=(at) { (number(value)) }
             }
-            @let units = Scale { low: x.low / x_unit, high: x.high / x_unit, ..*x };
-            @for value in units.ticks(10) {
-                text.x x=(pixel(units.at(value))) y=(BOTTOM + 16.0) { (number(value)) }
+            @for value in x.ticks(10).into_iter().filter(|value| value.fract() == 0.0) {
+                text.x x=(pixel(x.at(value))) y=(BOTTOM + 16.0) { (number(value)) }
             }
-            text.x x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 3.0) { (x_name) }
-            text.y x=(LEFT - 6.0) y=(HEIGHT - 6.0) { "ms" }
+            text.x x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 3.0) { "frame" }
+            text.y x=(LEFT - 6.0) y=(TOP - 12.0) { "ms" }
         }
     }
 }
 
-fn y_milliseconds(y: &Scale) -> Scale {
+/// An axis of nanoseconds as one of milliseconds.
+fn milliseconds_of(scale: &Scale) -> Scale {
     Scale {
-        low: y.low / 1e6,
-        high: y.high / 1e6,
-        ..*y
+        low: scale.low / 1e6,
+        high: scale.high / 1e6,
+        ..*scale
     }
 }
 
@@ -236,6 +235,7 @@ fn budget_across(y: &Scale, budget: u64) -> Markup {
     let at = y.at(value);
     html! {
         @if y.contains(value) {
+            line.under x1=(LEFT) x2=(RIGHT) y1=(pixel(at)) y2=(pixel(at)) {}
             line.line x1=(LEFT) x2=(RIGHT) y1=(pixel(at)) y2=(pixel(at)) {}
             text.label x=(RIGHT) y=(pixel(at - 4.0)) { "budget " (number(value / 1e6)) " ms" }
         }
@@ -326,11 +326,7 @@ fn bar(x: &Scale, y: &Scale, from: f64, width: f64, count: u64) -> Markup {
 }
 
 fn count_axes(x: &Scale, y: &Scale) -> Markup {
-    let milliseconds = Scale {
-        low: x.low / 1e6,
-        high: x.high / 1e6,
-        ..*x
-    };
+    let milliseconds = milliseconds_of(x);
     html! {
         g.axis {
             @for value in y.ticks(4).into_iter().filter(|value| value.fract() == 0.0) {
@@ -342,7 +338,7 @@ fn count_axes(x: &Scale, y: &Scale) -> Markup {
                 text.x x=(pixel(milliseconds.at(value))) y=(BOTTOM + 16.0) { (number(value)) }
             }
             text.x x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 3.0) { "latency in ms" }
-            text.y x=(LEFT - 6.0) y=(HEIGHT - 6.0) { "frames" }
+            text.y x=(LEFT - 6.0) y=(TOP - 12.0) { "frames" }
         }
     }
 }
