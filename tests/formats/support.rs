@@ -134,6 +134,15 @@ impl Picture {
         }
     }
 
+    /// A picture of random bytes.
+    pub fn noise(layout: &Arc<Layout>, placement: Placement) -> Picture {
+        let mut picture = Picture::filled(layout, placement, 0);
+        for (index, byte) in picture.memories.iter_mut().flatten().enumerate() {
+            *byte = hash(index as u64) as u8;
+        }
+        picture
+    }
+
     /// A picture whose samples are `code(component, x, y)`, with components counted in the order
     /// Y U V A or R G B A; bytes that hold no code value are noise.
     pub fn new(
@@ -141,10 +150,7 @@ impl Picture {
         placement: Placement,
         mut code: impl FnMut(usize, usize, usize) -> u32,
     ) -> Picture {
-        let mut picture = Picture::filled(layout, placement, 0);
-        for (index, byte) in picture.memories.iter_mut().flatten().enumerate() {
-            *byte = hash(index as u64) as u8;
-        }
+        let mut picture = Picture::noise(layout, placement);
         for (component, group, channel) in components(layout) {
             let group = &layout.groups[group];
             for y in 0..group.height {
