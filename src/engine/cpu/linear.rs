@@ -14,15 +14,9 @@ use super::samples::{
     Divisor, Finish, divide_by_alpha_row, divide_row, finish_row, read_row, scatter,
 };
 use super::scratch::{Scratch, whole_lines};
-use super::streams::{Reader, Stream, Streams};
+use super::streams::{Reader, Stream, Streams, tile_width};
 use crate::filter::Layout;
 use crate::filter::plan::{Correlation, Job, Operation, Taps};
-
-/// Bytes that the ring of a tile may take: half of a small second-level cache.
-const RING_BYTES: usize = 128 << 10;
-/// Pixels of the narrowest tile, unless the picture is narrower: below, the columns computed
-/// twice at the seams of a large kernel cost too much.
-const MIN_TILE: usize = 256;
 
 /// One kernel as chains of taps, relative to the middle.
 struct Kernel {
@@ -142,17 +136,6 @@ impl LinearJob {
         }
     }
 
-    /// Pixels of a tile.
-    fn tile_width(&self, streams: &[Stream]) -> usize {
-        let rows = self.ring() * (self.kernels.len() + usize::from(self.keeps_rows));
-        let per_pixel: usize = streams.iter().map(|s| s.channels).sum();
-        let fits = RING_BYTES / size_of::<f32>() / rows / per_pixel;
-        // Whole cache lines, and a last tile that is not much smaller than the others.
-        let most = (fits / 64 * 64).max(MIN_TILE);
-        let tiles = self.streams.width.div_ceil(most);
-        self.streams.width.div_ceil(tiles).next_multiple_of(64)
-    }
-
     /// Filters `rows` of `field`.
     ///
     /// # Safety
@@ -178,7 +161,10 @@ impl LinearJob {
             1
         };
         for streams in self.streams.filtered.chunks(together) {
-            let width = self.tile_width(streams);
+            let rows_kept = self.ring() * (self.kernels.len() + usize::from(self.keeps_rows));
+            let per_pixel: usize = streams.iter().map(|s| s.channels).sum();
+            let bytes = rows_kept * per_pixel * size_of::<f32>();
+            let width = tile_width(self.streams.width, bytes);
             for start in (0..self.streams.width).step_by(width) {
                 let pixels = start..(start + width).min(self.streams.width);
                 let tile = self.tile(pixels, streams[0].channels);

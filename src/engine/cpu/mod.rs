@@ -1,8 +1,10 @@
 //! The CPU engine: one thread per instance that takes frames in order, and one pool of threads,
 //! shared by all instances, that computes each frame in bands of rows.
 
+mod byte_rows;
 mod chain;
 mod compute;
+mod integer;
 mod isa;
 mod linear;
 mod naive;
@@ -12,6 +14,7 @@ mod samples;
 mod scratch;
 mod simd;
 mod streams;
+mod whole;
 mod worker;
 
 #[cfg(test)]

@@ -174,6 +174,30 @@ fn divide_by_alpha_row_body<S: Simd>(_: S, colours: &mut [f32], alphas: &[f32]) 
     }
 }
 
+/// Bytes `step` apart in `from`, side by side.
+pub fn gather(from: &[u8], step: usize, to: &mut [u8]) {
+    match step {
+        1 => to.copy_from_slice(&from[..to.len()]),
+        2 => gather_steps::<2>(from, to),
+        4 => gather_steps::<4>(from, to),
+        _ => {
+            for (to, from) in to.iter_mut().zip(from.iter().step_by(step)) {
+                *to = *from;
+            }
+        }
+    }
+}
+
+fn gather_steps<const STEP: usize>(from: &[u8], to: &mut [u8]) {
+    let (whole, rest) = from.as_chunks::<STEP>();
+    for (to, from) in to.iter_mut().zip(whole) {
+        *to = from[0];
+    }
+    if whole.len() < to.len() {
+        to[whole.len()] = rest[0];
+    }
+}
+
 /// Samples side by side in `from` to samples `step` bytes apart in `to`; `bytes` of each.
 pub fn scatter(from: &[u8], to: &mut [u8], bytes: usize, step: usize) {
     match bytes {

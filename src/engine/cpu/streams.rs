@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
 use super::samples::{copy_samples, fill_samples};
+use super::simd::MAX_BYTES;
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Job};
@@ -177,6 +178,18 @@ fn packed(sample: Sample, job: &Job) -> Option<Stream> {
         beyond,
         patch: (filtered < channels.len()).then_some(patch),
     })
+}
+
+/// Pixels of a tile of columns for a band that keeps `bytes` per pixel of its width.
+pub fn tile_width(width: usize, bytes: usize) -> usize {
+    /// Half of a small second-level cache.
+    const TILE_BYTES: usize = 128 << 10;
+    /// Below, the columns computed twice at the seams of a large kernel cost too much.
+    const MIN_PIXELS: usize = 256;
+    let most = (TILE_BYTES / bytes / MAX_BYTES * MAX_BYTES).max(MIN_PIXELS);
+    // Tiles of about the same width, and of whole vectors.
+    let tiles = width.div_ceil(most);
+    width.div_ceil(tiles).next_multiple_of(MAX_BYTES)
 }
 
 /// Where a stream is read: a field of a frame.
