@@ -32,8 +32,11 @@ const ENUMS: [(&str, &str, &str); 10] = [
     ("over-budget", "report bypass drop", "report"),
 ];
 
+/// Lowest and highest value.
+type Range = (f64, f64);
+
 /// Names, ranges and defaults of the doubles; `None` for any finite number.
-const DOUBLES: [(&str, Option<(f64, f64)>, f64); 7] = [
+const DOUBLES: [(&str, Option<Range>, f64); 7] = [
     ("divisor", None, 0.0),
     ("bias", None, 0.0),
     ("sigma", Some((0.0, 100.0)), 0.0),

@@ -256,3 +256,67 @@ fn a_stopped_element_takes_nothing() {
         assert_eq!(pads.buffers().len(), 1);
     });
 }
+
+/// Reported: pausing and going on loses or doubles frames.
+#[test]
+fn pausing_and_going_on_loses_nothing() {
+    watched(|| {
+        let pipeline = pipelines::parse(&format!(
+            "videotestsrc name=source num-buffers=400 ! \
+             video/x-raw,format=GRAY8,width=32,height=24,framerate=1000/1 ! {RAISING} ! \
+             fakesink name=out sync=true"
+        ));
+        pipelines::number_by_offset(&pipeline, "source");
+        let passed = pipelines::record(&pipeline);
+        let mut random = Random::new(0x5eed_0009);
+        for _ in 0..25 {
+            for state in [gst::State::Playing, gst::State::Paused] {
+                pipeline.set_state(state).expect("the state changes");
+                std::thread::sleep(Duration::from_micros(random.below(4000)));
+            }
+        }
+        pipeline.set_state(gst::State::Playing).expect("plays");
+        let (_, error) = pipelines::wait_end(&pipeline);
+        assert_eq!(error, None);
+        pipeline.set_state(gst::State::Null).expect("stops");
+        let passed = passed.lock().expect("not poisoned");
+        assert_eq!(passed.before_eos, Some(400));
+        assert_from_zero(&passed.buffers);
+    });
+}
+
+/// Reported: stopping hangs while an application does not fetch the frames of its appsink.
+#[test]
+fn stops_while_an_appsink_is_full_return() {
+    watched(|| {
+        let pipeline = endless("appsink name=out sync=false max-buffers=1");
+        let sink = pipeline.by_name("out").and_downcast::<gst_app::AppSink>();
+        let sink = sink.expect("an appsink");
+        for round in 0..25 {
+            pipeline.set_state(gst::State::Playing).expect("plays");
+            for _ in 0..round % 4 {
+                sink.pull_sample().expect("a frame comes");
+            }
+            pipeline.set_state(gst::State::Null).expect("stops");
+        }
+        assert_no_errors(&pipeline);
+    });
+}
+
+/// Reported: a live pipeline waits in PAUSED for a frame that never comes.
+#[test]
+fn a_live_pipeline_pauses_without_preroll_and_stops() {
+    watched(|| {
+        let pipeline = pipelines::parse(&format!(
+            "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=32,height=24 ! \
+             {RAISING} ! fakesink name=out"
+        ));
+        for _ in 0..5 {
+            let paused = pipeline.set_state(gst::State::Paused).expect("pauses");
+            assert_eq!(paused, gst::StateChangeSuccess::NoPreroll);
+            pipeline.set_state(gst::State::Playing).expect("plays");
+            pipeline.set_state(gst::State::Paused).expect("pauses");
+            pipeline.set_state(gst::State::Null).expect("stops");
+        }
+    });
+}
