@@ -274,3 +274,40 @@ fn wait_prerolled(pipeline: &gst::Pipeline) {
     let (ready, _, _) = pipeline.state(gst::ClockTime::from_seconds(60));
     ready.expect("prerolls");
 }
+
+/// Reported: an application that seeks from a probe on the output thread waits for itself.
+#[test]
+fn a_seek_from_a_probe_on_the_output_thread_returns() {
+    watched(|| {
+        let pipeline = seekable("fakesink name=out sync=false");
+        let target = pts(30_000);
+        let weak = pipeline.downgrade();
+        let pad = pipelines::filter(&pipeline).static_pad("src");
+        pad.expect("a src pad")
+            .add_probe(gst::PadProbeType::BUFFER, move |_, info| {
+                let time = info.buffer().and_then(|buffer| buffer.pts());
+                match weak.upgrade() {
+                    Some(pipeline) if time == Some(pts(5)) => {
+                        let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::ACCURATE;
+                        pipeline.seek_simple(flags, target).expect("seeks");
+                        // This frame is of the old place.
+                        gst::PadProbeReturn::Drop
+                    }
+                    _ => gst::PadProbeReturn::Ok,
+                }
+            });
+        let passed = pipelines::record(&pipeline);
+        pipeline.set_state(gst::State::Playing).expect("plays");
+        let enough = || {
+            let passed = passed.lock().expect("not poisoned");
+            passed.runs.len() > 1 && passed.runs[1].len() > 5
+        };
+        while !enough() {
+            std::thread::yield_now();
+        }
+        pipeline.set_state(gst::State::Null).expect("stops");
+        let runs = passed.lock().expect("not poisoned").runs.clone();
+        assert_seek_run(&runs[0], gst::ClockTime::ZERO);
+        assert_seek_run(&runs[1], target);
+    });
+}

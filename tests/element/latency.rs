@@ -205,6 +205,35 @@ fn a_negotiation_that_meets_a_blocked_sink_makes_no_frame_late() {
     });
 }
 
+/// Reported: the same where downstream has few buffers and keeps them while it waits.
+#[test]
+fn a_sink_that_keeps_its_few_buffers_makes_no_frame_late() {
+    watched(|| {
+        measured(|| {
+            let element = raising();
+            element.set_property("post-messages", true);
+            let pads = Pads::with_latency(element, live(None));
+            let pool = gst_video::VideoBufferPool::new();
+            pads.answer_allocation(move |query| {
+                query.add_allocation_pool(Some(&pool), 32 * 24, 0, 2);
+                query.add_allocation_meta::<gst_video::VideoMeta>(None);
+                true
+            });
+            pads.begin(&gray());
+            // The buffers that came out are kept, so the third frame has none.
+            let pusher = pads.push_from_thread(0..4);
+            pads.wait_buffers(2);
+            let kept = Instant::now();
+            std::thread::sleep(BLOCKED);
+            pads.forget();
+            let blocked = kept.elapsed().as_nanos() as u64;
+            pads.wait_buffers(2);
+            assert_eq!(pusher.join(), Ok(gst::FlowSuccess::Ok));
+            check_latencies(&named(&pads.messages(), "cudaconv-latency"), blocked)
+        });
+    });
+}
+
 /// Reported: a paused pipeline counts the pause as latency.
 #[test]
 fn a_sink_in_preroll_makes_no_frame_late() {

@@ -320,3 +320,50 @@ fn a_live_pipeline_pauses_without_preroll_and_stops() {
         }
     });
 }
+
+/// Reported: a depth set between two runs counts only from the run after.
+#[test]
+fn a_depth_set_between_runs_holds_from_the_next_start() {
+    watched(|| {
+        let pads = Pads::around(raising());
+        for depth in [1u32, 8, 3, 1] {
+            pads.element.set_property("depth", depth);
+            pads.begin(&gray());
+            pads.close_gate();
+            // One frame is being pushed, and depth of them are in slots: all these are taken.
+            let frames = u64::from(depth) + 1;
+            pads.push_all(0..frames);
+            pads.wait_blocked();
+            let pusher = pads.push_from_thread(frames..frames + 10);
+            pads.open_gate();
+            assert_eq!(pusher.join(), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(frames as usize + 10);
+            assert_raised(&pads.buffers(), 0..frames + 10);
+            pads.stop();
+            pads.forget();
+        }
+    });
+}
+
+/// Reported: more frames are in flight than was asked for, so latency and memory grow.
+#[test]
+fn no_more_than_depth_frames_wait_behind_the_one_being_pushed() {
+    watched(|| {
+        for depth in [1u32, 2, 8] {
+            let element = raising();
+            element.set_property("depth", depth);
+            let pads = Pads::around(element);
+            pads.begin(&gray());
+            pads.close_gate();
+            let pusher = pads.push_from_thread(0..100);
+            pads.wait_blocked();
+            pusher.wait_pushed(u64::from(depth) + 1);
+            // Give one too many every chance to be taken.
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(pusher.pushed(), u64::from(depth) + 1, "depth {depth}");
+            pads.open_gate();
+            assert_eq!(pusher.join(), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(100);
+        }
+    });
+}
