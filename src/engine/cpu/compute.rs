@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+use super::bilateral::BilateralJob;
 use super::integer::IntegerJob;
 use super::isa::Isa;
 use super::linear::LinearJob;
@@ -51,6 +52,7 @@ enum JobWork {
     Unfiltered(Streams),
     Integer(IntegerJob),
     Linear(LinearJob),
+    Bilateral(BilateralJob),
 }
 
 impl Part {
@@ -90,7 +92,9 @@ impl JobWork {
                     None => JobWork::Linear(LinearJob::new(&plan.layout, job)),
                 }
             }
-            Operation::Bilateral(_) => JobWork::Naive(index),
+            Operation::Bilateral(window) => {
+                JobWork::Bilateral(BilateralJob::new(&plan.layout, job, window))
+            }
         }
     }
 }
@@ -196,6 +200,10 @@ impl Compiled {
             JobWork::Linear(linear) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.
                 unsafe { linear.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
+            JobWork::Bilateral(bilateral) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { bilateral.band(self.isa, input, output, *field, rows.clone(), scratch) };
             }),
         }
     }

@@ -13,10 +13,10 @@ use super::byte_rows::{
 };
 use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes};
-use super::samples::{gather, scatter};
+use super::samples::scatter;
 use super::scratch::{Scratch, whole_lines};
 use super::simd::MAX_BYTES;
-use super::streams::{Reader, Stream, Streams, tile_width};
+use super::streams::{Reader, Stream, Streams, beside, tile_width};
 use super::whole::{WholeKernel, Width, rounds_to_i32, scale};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
@@ -219,13 +219,8 @@ impl IntegerJob {
         let radius = self.radius_y as isize;
         for (count, y) in (rows.start as isize - radius..rows.end as isize + radius).enumerate() {
             let at = count % lifted_rows * tile.lifted_stride;
-            self.lift(
-                reader,
-                stream,
-                y,
-                &tile.pixels,
-                &mut lifted[at..][..tile.lifted_stride],
-            );
+            let wanted = beside(&tile.pixels, self.radius_x);
+            reader.read_bytes(stream, y, wanted, &mut lifted[at..][..tile.lifted_stride]);
             let middle = count.checked_sub(2 * self.radius_y);
             for (k, kernel) in self.kernels.iter().enumerate() {
                 // A kernel in one pass waits for the last of its rows.
@@ -271,38 +266,6 @@ impl IntegerJob {
                 tile.pixels.clone(),
             );
         }
-    }
-
-    /// The bytes of row `y` of `stream`: the pixels of the tile with those that the kernel needs on
-    /// either side.
-    fn lift(
-        &self,
-        reader: &Reader,
-        stream: &Stream,
-        y: isize,
-        pixels: &Range<usize>,
-        out: &mut [u8],
-    ) {
-        let (channels, step) = (stream.channels, stream.step);
-        let radius = self.radius_x as isize;
-        let wanted = pixels.start as isize - radius..pixels.end as isize + radius;
-        let beyond = || (stream.zero + stream.beyond) as u8;
-        let Some(bytes) = reader.bytes(stream, y) else {
-            out[..wanted.len() * channels].fill(beyond());
-            return;
-        };
-        let inside = wanted.start.max(0) as usize..(wanted.end as usize).min(reader.streams.width);
-        let at = (inside.start as isize - wanted.start) as usize * channels;
-        let to = &mut out[at..at + inside.len() * channels];
-        gather(&bytes[inside.start * channels * step..], step, to);
-        reader.beyond_edges(wanted, |pixel, from| {
-            for channel in 0..channels {
-                out[pixel * channels + channel] = match from {
-                    None => beyond(),
-                    Some(from) => bytes[(from * channels + channel) * step],
-                };
-            }
-        });
     }
 }
 

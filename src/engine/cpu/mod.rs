@@ -1,6 +1,7 @@
 //! The CPU engine: one thread per instance that takes frames in order, and one pool of threads,
 //! shared by all instances, that computes each frame in bands of rows.
 
+mod bilateral;
 mod byte_rows;
 mod chain;
 mod compute;
@@ -14,6 +15,7 @@ mod samples;
 mod scratch;
 mod simd;
 mod streams;
+mod weighted_rows;
 mod whole;
 mod worker;
 

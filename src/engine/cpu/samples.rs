@@ -113,6 +113,27 @@ for_each_isa! {
     pub fn divide_by_alpha_row(colours: &mut [f32], alphas: &[f32]) = divide_by_alpha_row_body;
 }
 
+for_each_isa! {
+    /// `x[i] = sqrt(fma(y[i], y[i], x[i]·x[i]))`.
+    pub fn magnitude_row(x: &mut [f32], y: &[f32]) = magnitude_row_body;
+    /// `x[i] = x[i]·y[i]`.
+    pub fn multiply_row(x: &mut [f32], y: &[f32]) = multiply_row_body;
+}
+
+#[inline(always)]
+fn magnitude_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = y.mul_add(*y, *x * *x).sqrt();
+    }
+}
+
+#[inline(always)]
+fn multiply_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x *= y;
+    }
+}
+
 #[inline(always)]
 fn finish_row_body<S: Simd>(_: S, sums: &[f32], finish: &Finish, out: &mut [u8]) {
     match finish.divisor {

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::Simd;
+use super::{EXP2, LEAST_EXPONENT, ROUNDING, Simd};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Avx2(());
@@ -32,6 +32,33 @@ impl Simd for Avx2 {
     fn add(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2 and FMA.
         unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2 and FMA.
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn abs(self, a: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2 and FMA.
+        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), a) }
+    }
+    #[inline(always)]
+    fn exp2(self, a: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2 and FMA.
+        unsafe {
+            let a = _mm256_max_ps(a, _mm256_set1_ps(LEAST_EXPONENT));
+            let rounded = _mm256_add_ps(a, _mm256_set1_ps(ROUNDING));
+            let rest = _mm256_sub_ps(a, _mm256_sub_ps(rounded, _mm256_set1_ps(ROUNDING)));
+            let mut power = _mm256_set1_ps(EXP2[5]);
+            power = _mm256_fmadd_ps(power, rest, _mm256_set1_ps(EXP2[4]));
+            power = _mm256_fmadd_ps(power, rest, _mm256_set1_ps(EXP2[3]));
+            power = _mm256_fmadd_ps(power, rest, _mm256_set1_ps(EXP2[2]));
+            power = _mm256_fmadd_ps(power, rest, _mm256_set1_ps(EXP2[1]));
+            power = _mm256_fmadd_ps(power, rest, _mm256_set1_ps(EXP2[0]));
+            let exponent = _mm256_slli_epi32(_mm256_castps_si256(rounded), 23);
+            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(power), exponent))
+        }
     }
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {

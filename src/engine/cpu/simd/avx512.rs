@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::Simd;
+use super::{EXP2, LEAST_EXPONENT, ROUNDING, Simd};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Avx512(());
@@ -32,6 +32,33 @@ impl Simd for Avx512 {
     fn add(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn abs(self, a: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_andnot_ps(_mm512_set1_ps(-0.0), a) }
+    }
+    #[inline(always)]
+    fn exp2(self, a: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let a = _mm512_max_ps(a, _mm512_set1_ps(LEAST_EXPONENT));
+            let rounded = _mm512_add_ps(a, _mm512_set1_ps(ROUNDING));
+            let rest = _mm512_sub_ps(a, _mm512_sub_ps(rounded, _mm512_set1_ps(ROUNDING)));
+            let mut power = _mm512_set1_ps(EXP2[5]);
+            power = _mm512_fmadd_ps(power, rest, _mm512_set1_ps(EXP2[4]));
+            power = _mm512_fmadd_ps(power, rest, _mm512_set1_ps(EXP2[3]));
+            power = _mm512_fmadd_ps(power, rest, _mm512_set1_ps(EXP2[2]));
+            power = _mm512_fmadd_ps(power, rest, _mm512_set1_ps(EXP2[1]));
+            power = _mm512_fmadd_ps(power, rest, _mm512_set1_ps(EXP2[0]));
+            let exponent = _mm512_slli_epi32(_mm512_castps_si512(rounded), 23);
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent))
+        }
     }
     #[inline(always)]
     fn mul(self, a: __m512, b: __m512) -> __m512 {

@@ -1,6 +1,6 @@
 //! Arrays, for the compiler to make of what it can.
 
-use super::Simd;
+use super::{Simd, exp2_of};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Portable;
@@ -46,6 +46,18 @@ impl Simd for Portable {
     #[inline(always)]
     fn add(self, a: F32, b: F32) -> F32 {
         std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn sub(self, a: F32, b: F32) -> F32 {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
+    fn abs(self, a: F32) -> F32 {
+        a.map(f32::abs)
+    }
+    #[inline(always)]
+    fn exp2(self, a: F32) -> F32 {
+        a.map(exp2_of)
     }
     #[inline(always)]
     fn mul(self, a: F32, b: F32) -> F32 {
