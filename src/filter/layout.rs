@@ -81,7 +81,7 @@ pub struct Channel {
 /// Channels that share one sampling grid and are filtered together: the three colours of RGB,
 /// packed or planar, with their alpha; packed 4:4:4 YUV with its alpha; U and V where they are
 /// interleaved; else one component.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group {
     pub channels: Vec<Channel>,
     /// Luma pixels per sample, horizontally and vertically (1 or 2).
@@ -448,6 +448,21 @@ mod tests {
         assert_eq!(fields(1), (1, 0));
         assert_eq!(fields(2), (1, 1));
         assert_eq!(fields(17), (9, 8));
+    }
+
+    #[test]
+    fn alternate_frames_are_one_field() {
+        gst::init().unwrap();
+        let format = gst_video::VideoFormat::I420;
+        let info = gst_video::VideoInfo::builder(format, 33, 17)
+            .interlace_mode(gst_video::VideoInterlaceMode::Alternate)
+            .build()
+            .unwrap();
+        let layout = Layout::new(&info).unwrap();
+        assert_eq!(
+            (layout.height, layout.planes[0].rows, layout.planes[1].rows),
+            (9, 9, 5)
+        );
     }
 
     #[test]

@@ -6,12 +6,12 @@ use gst::prelude::*;
 
 use crate::args::RunOptions;
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::plugin::{self, Plugin};
 use crate::properties::{self, Property};
 use crate::session::{End, Session, Wiring};
 use crate::summary::{Setting, Summary};
-use crate::{Exit, Failure, report, templates};
+use crate::{Exit, Failure, console, report, templates};
 
 /// Runs to the end and says what came of it.
 ///
@@ -27,9 +27,11 @@ pub fn run(
     let input = Input::parse(&options.input, options.clip)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let output = output(options, &input, properties)?;
+    check_report(options, &input, &output)?;
     let description = describe(options, &input, &output, &settings)?;
     if options.verbose {
-        eprintln!("plugin: {}\npipeline: {description}", plugin.file.display());
+        console::note(&format!("plugin: {}", plugin.file.display()));
+        console::note(&format!("pipeline: {description}"));
     }
     let result = play(options, &input, &output, &description);
     let (end, mut summary) = match result {
@@ -84,6 +86,20 @@ fn output(options: &RunOptions, input: &Input, properties: &[Property]) -> Resul
     Output::file(&path, input.file()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
+/// That a report cannot be written is better known before an hour's work than after it.
+fn check_report(options: &RunOptions, input: &Input, output: &Output) -> Result<(), Failure> {
+    let Some(path) = &options.report else {
+        return Ok(());
+    };
+    if output.path.as_ref() == Some(path) {
+        let name = path.display();
+        return Err(Failure::Usage(format!(
+            "{name} is both the output and the report"
+        )));
+    }
+    output::check_target(path, input.file()).map_err(|error| Failure::Usage(error.to_string()))
+}
+
 fn describe(
     options: &RunOptions,
     input: &Input,
@@ -129,7 +145,7 @@ fn play(
         .handle_interrupts()
         .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))?;
     if let (Some(encoder), false) = (output.encoder, options.quiet) {
-        eprintln!("writing {} with {encoder}", output.label());
+        console::note(&format!("writing {} with {encoder}", output.label()));
     }
     let silent = options.settings.iter().find(|(name, _)| name == "silent");
     if silent.is_some_and(|(_, value)| value.get() == Ok(false)) {
@@ -137,7 +153,7 @@ fn play(
             .filter()
             .connect_notify(Some("last-message"), |filter, _| {
                 if let Some(line) = filter.property::<Option<String>>("last-message") {
-                    println!("{line}");
+                    console::result(&line);
                 }
             });
     }
@@ -202,7 +218,7 @@ fn conclude(
         .finish()
         .map_err(|error| Failure::Failed(error.to_string()))?;
     if !options.quiet {
-        print!("{}", summary.table());
+        console::result(&summary.table());
     }
     if let Some(path) = &options.report {
         report::write(path, summary).map_err(|error| {
@@ -212,7 +228,7 @@ fn conclude(
             ))
         })?;
         if !options.quiet {
-            println!("report: {}", path.display());
+            console::result(&format!("report: {}", path.display()));
         }
     }
     Ok(exit)

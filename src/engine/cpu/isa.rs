@@ -66,23 +66,23 @@ impl Isa {
 macro_rules! for_each_isa {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path;
+        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path;
     )*) => {$(
         $(#[$meta])*
         #[allow(clippy::too_many_arguments, reason = "the arguments of the body and the set")]
-        $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $type),*) {
+        $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $type),*) $(-> $result)? {
             use $crate::engine::cpu::isa::Isa;
             #[cfg(target_arch = "x86_64")]
             use $crate::engine::cpu::simd::{Avx2, Avx512};
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
-            fn avx512(simd: Avx512, $($arg: $type),*) {
+            fn avx512(simd: Avx512, $($arg: $type),*) $(-> $result)? {
                 $body(simd, $($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
-            fn avx2(simd: Avx2, $($arg: $type),*) {
+            fn avx2(simd: Avx2, $($arg: $type),*) $(-> $result)? {
                 $body(simd, $($arg),*)
             }
             match isa {

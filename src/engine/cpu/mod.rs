@@ -1,8 +1,11 @@
 //! The CPU engine: one thread per instance that takes frames in order, and one pool of threads,
 //! shared by all instances, that computes each frame in bands of rows.
 
+mod bilateral;
+mod byte_rows;
 mod chain;
 mod compute;
+mod integer;
 mod isa;
 mod linear;
 mod naive;
@@ -12,6 +15,8 @@ mod samples;
 mod scratch;
 mod simd;
 mod streams;
+mod weighted_rows;
+mod whole;
 mod worker;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::isa::for_each_isa;
 use super::simd::Simd;
+use crate::filter::kernels::TRANSPARENT;
 use crate::filter::layout::Sample;
 
 for_each_isa! {
@@ -112,6 +113,27 @@ for_each_isa! {
     pub fn divide_by_alpha_row(colours: &mut [f32], alphas: &[f32]) = divide_by_alpha_row_body;
 }
 
+for_each_isa! {
+    /// `x[i] = sqrt(fma(y[i], y[i], x[i]·x[i]))`.
+    pub fn magnitude_row(x: &mut [f32], y: &[f32]) = magnitude_row_body;
+    /// `x[i] = x[i]·y[i]`.
+    pub fn multiply_row(x: &mut [f32], y: &[f32]) = multiply_row_body;
+}
+
+#[inline(always)]
+fn magnitude_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = y.mul_add(*y, *x * *x).sqrt();
+    }
+}
+
+#[inline(always)]
+fn multiply_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x *= y;
+    }
+}
+
 #[inline(always)]
 fn finish_row_body<S: Simd>(_: S, sums: &[f32], finish: &Finish, out: &mut [u8]) {
     match finish.divisor {
@@ -165,7 +187,35 @@ fn divide_row_body<S: Simd>(_: S, values: &mut [f32], divisor: Divisor) {
 fn divide_by_alpha_row_body<S: Simd>(_: S, colours: &mut [f32], alphas: &[f32]) {
     for (colour, &alpha) in colours.iter_mut().zip(alphas) {
         let quotient = *colour / alpha;
-        *colour = if alpha > 0.0 { quotient } else { 0.0 };
+        *colour = if alpha >= TRANSPARENT as f32 {
+            quotient
+        } else {
+            0.0
+        };
+    }
+}
+
+/// Bytes `step` apart in `from`, side by side.
+pub fn gather(from: &[u8], step: usize, to: &mut [u8]) {
+    match step {
+        1 => to.copy_from_slice(&from[..to.len()]),
+        2 => gather_steps::<2>(from, to),
+        4 => gather_steps::<4>(from, to),
+        _ => {
+            for (to, from) in to.iter_mut().zip(from.iter().step_by(step)) {
+                *to = *from;
+            }
+        }
+    }
+}
+
+fn gather_steps<const STEP: usize>(from: &[u8], to: &mut [u8]) {
+    let (whole, rest) = from.as_chunks::<STEP>();
+    for (to, from) in to.iter_mut().zip(whole) {
+        *to = from[0];
+    }
+    if whole.len() < to.len() {
+        to[whole.len()] = rest[0];
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::byte_rows::{BytePair, SumTaps};
 use super::chain::Tap;
 
 /// One cache line and one vector of AVX-512.
@@ -47,6 +48,8 @@ pub struct Scratch {
     pub sums: Buffer,
     pub codes: Buffer,
     pub taps: Vec<Tap>,
+    pub pairs: Vec<BytePair>,
+    pub sum_taps: [SumTaps; 2],
 }
 
 /// Calls `work` with the buffers of this thread. Not to be nested.

@@ -5,8 +5,10 @@
 
 use std::ops::Range;
 
+use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
-use super::samples::{copy_samples, fill_samples};
+use super::samples::{Finish, copy_samples, fill_samples, finish_row, gather, read_row, scatter};
+use super::simd::MAX_BYTES;
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Job};
@@ -57,6 +59,21 @@ pub struct Streams {
 
 impl Streams {
     pub fn new(layout: &Layout, job: &Job) -> Streams {
+        match packed(layout.sample, job) {
+            Some(stream) => Streams {
+                sample: layout.sample,
+                border: job.border,
+                width: job.group.width,
+                filtered: vec![stream],
+                copied: Vec::new(),
+                filled: Vec::new(),
+            },
+            None => Streams::apart(layout, job),
+        }
+    }
+
+    /// With a stream for every filtered channel.
+    pub fn apart(layout: &Layout, job: &Job) -> Streams {
         let mut streams = Streams {
             sample: layout.sample,
             border: job.border,
@@ -65,10 +82,6 @@ impl Streams {
             copied: Vec::new(),
             filled: Vec::new(),
         };
-        if let Some(stream) = packed(layout.sample, job) {
-            streams.filtered.push(stream);
-            return streams;
-        }
         for (&channel, &action) in job.group.channels.iter().zip(&job.actions) {
             match action {
                 Action::Copy => streams.copied.push(channel),
@@ -179,6 +192,18 @@ fn packed(sample: Sample, job: &Job) -> Option<Stream> {
     })
 }
 
+/// Pixels of a tile of columns for a band that keeps `bytes` per pixel of its width.
+pub fn tile_width(width: usize, bytes: usize) -> usize {
+    /// Half of a small second-level cache.
+    const TILE_BYTES: usize = 128 << 10;
+    /// Below, the columns computed twice at the seams of a large kernel cost too much.
+    const MIN_PIXELS: usize = 256;
+    let most = (TILE_BYTES / bytes / MAX_BYTES * MAX_BYTES).max(MIN_PIXELS);
+    // Tiles of about the same width, and of whole vectors.
+    let tiles = width.div_ceil(most);
+    width.div_ceil(tiles).next_multiple_of(MAX_BYTES)
+}
+
 /// Where a stream is read: a field of a frame.
 pub struct Reader<'a> {
     pub input: &'a InputPlanes<'a>,
@@ -201,6 +226,67 @@ impl<'a> Reader<'a> {
         Some(&self.input.row(stream.plane, row)[stream.offset..])
     }
 
+    /// Row `y` of `stream` as float32 less its zero level: the samples of the pixels `wanted`.
+    pub fn read_values(
+        &self,
+        isa: Isa,
+        stream: &Stream,
+        y: isize,
+        wanted: Range<isize>,
+        out: &mut [f32],
+    ) {
+        let (channels, step) = (stream.channels, stream.step);
+        let Some(bytes) = self.bytes(stream, y) else {
+            out[..wanted.len() * channels].fill(stream.beyond);
+            return;
+        };
+        let sample = self.streams.sample;
+        let (inside, at) = self.inside(&wanted);
+        let bytes_inside = &bytes[inside.start * channels * step..];
+        let out_inside = &mut out[at * channels..][..inside.len() * channels];
+        read_row(isa, bytes_inside, sample, step, stream.zero, out_inside);
+        self.beyond_edges(wanted, |pixel, from| {
+            for channel in 0..channels {
+                out[pixel * channels + channel] = match from {
+                    None => stream.beyond,
+                    Some(from) => {
+                        let bytes = &bytes[(from * channels + channel) * step..];
+                        sample.read(bytes) as f32 - stream.zero
+                    }
+                };
+            }
+        });
+    }
+
+    /// Row `y` of `stream`, of bytes: the samples of the pixels `wanted`.
+    pub fn read_bytes(&self, stream: &Stream, y: isize, wanted: Range<isize>, out: &mut [u8]) {
+        let (channels, step) = (stream.channels, stream.step);
+        let beyond = || (stream.zero + stream.beyond) as u8;
+        let Some(bytes) = self.bytes(stream, y) else {
+            out[..wanted.len() * channels].fill(beyond());
+            return;
+        };
+        let (inside, at) = self.inside(&wanted);
+        let out_inside = &mut out[at * channels..][..inside.len() * channels];
+        gather(&bytes[inside.start * channels * step..], step, out_inside);
+        self.beyond_edges(wanted, |pixel, from| {
+            for channel in 0..channels {
+                out[pixel * channels + channel] = match from {
+                    None => beyond(),
+                    Some(from) => bytes[(from * channels + channel) * step],
+                };
+            }
+        });
+    }
+
+    /// The pixels of `wanted` that the row has, and how many of `wanted` come before them.
+    fn inside(&self, wanted: &Range<isize>) -> (Range<usize>, usize) {
+        let width = self.streams.width as isize;
+        let inside = wanted.start.max(0)..wanted.end.min(width);
+        let before = (inside.start - wanted.start) as usize;
+        (inside.start as usize..inside.end as usize, before)
+    }
+
     /// Calls `put(i, samples)` for every pixel of `pixels` beyond the left or right edge: its
     /// samples are those of the pixel `samples` of the row, or of none for the border's constant;
     /// i counts from the start of `pixels`.
@@ -215,7 +301,36 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// `pixels` with `radius` more on either side.
+pub fn beside(pixels: &Range<usize>, radius: usize) -> Range<isize> {
+    let radius = radius as isize;
+    pixels.start as isize - radius..pixels.end as isize + radius
+}
+
 impl Stream {
+    /// Writes the samples of `pixels` into a row of the output from their sums, and puts right
+    /// those that are not to be filtered. `codes` has room for the bytes of all.
+    pub fn write_row(
+        &self,
+        isa: Isa,
+        sums: &[f32],
+        finish: &Finish,
+        codes: &mut [u8],
+        (input, output): (&[u8], &mut [u8]),
+        pixels: Range<usize>,
+    ) {
+        let bytes = finish.sample.bytes();
+        let len = sums.len() * bytes;
+        let out = &mut output[self.offset + pixels.start * self.channels * self.step..];
+        if self.step == bytes {
+            finish_row(isa, sums, finish, &mut out[..len]);
+        } else {
+            finish_row(isa, sums, finish, &mut codes[..len]);
+            scatter(&codes[..len], out, bytes, self.step);
+        }
+        self.patch_row(input, output, pixels);
+    }
+
     /// Puts right the bytes of pixels `from` to `to` of a filtered row that are not to be filtered.
     pub fn patch_row(&self, input: &[u8], output: &mut [u8], pixels: Range<usize>) {
         let Some(patch) = &self.patch else {
