@@ -8,6 +8,8 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::bilateral::BilateralJob;
+#[cfg(target_arch = "x86_64")]
+use super::byte_bilateral::ByteBilateralJob;
 use super::integer::IntegerJob;
 use super::isa::Isa;
 use super::linear::LinearJob;
@@ -52,6 +54,8 @@ enum JobWork {
     Unfiltered(Streams),
     Integer(IntegerJob),
     Linear(LinearJob),
+    #[cfg(target_arch = "x86_64")]
+    ByteBilateral(ByteBilateralJob),
     Bilateral(BilateralJob),
 }
 
@@ -93,6 +97,10 @@ impl JobWork {
                 }
             }
             Operation::Bilateral(window) => {
+                #[cfg(target_arch = "x86_64")]
+                if let Some(bytes) = ByteBilateralJob::new(&plan.layout, job, window, isa) {
+                    return JobWork::ByteBilateral(bytes);
+                }
                 JobWork::Bilateral(BilateralJob::new(&plan.layout, job, window))
             }
         }
@@ -200,6 +208,11 @@ impl Compiled {
             JobWork::Linear(linear) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.
                 unsafe { linear.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
+            #[cfg(target_arch = "x86_64")]
+            JobWork::ByteBilateral(bilateral) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { bilateral.band(input, output, *field, rows.clone(), scratch) };
             }),
             JobWork::Bilateral(bilateral) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.

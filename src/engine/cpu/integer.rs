@@ -16,12 +16,11 @@ use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::samples::scatter;
 use super::scratch::{Scratch, whole_lines};
 use super::simd::MAX_BYTES;
-use super::streams::{Reader, Stream, Streams, beside, tile_width};
+use super::streams::{Reader, Stream, Streams, beside, border_is_a_byte, tile_width};
 use super::whole::{WholeKernel, Width, rounds_to_i32, scale};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
-use crate::filter::plan::{Action, Correlation, Job, Operation};
-use crate::filter::spec::Border;
+use crate::filter::plan::{Correlation, Job, Operation};
 
 /// How the sums of one stream become bytes.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +43,7 @@ pub struct IntegerJob {
 impl IntegerJob {
     /// `None` where bytes in whole numbers cannot give the canonical result.
     pub fn new(layout: &Layout, job: &Job, isa: Isa) -> Option<IntegerJob> {
-        let bytes = layout.sample == Sample::U8 && job.border_is_a_byte();
+        let bytes = layout.sample == Sample::U8 && border_is_a_byte(job);
         if !bytes || job.premultiply || !job.sums_are_whole(layout.max_code()) {
             return None;
         }
@@ -112,20 +111,6 @@ fn magnitude(
     };
     let finishes = streams.filtered.iter().map(finish).collect::<Option<_>>()?;
     Some((vec![whole_x, whole_y], finishes))
-}
-
-impl Job {
-    /// Whether the border's constant, if that is the border, is a byte of every filtered channel.
-    fn border_is_a_byte(&self) -> bool {
-        self.actions.iter().all(|action| match *action {
-            Action::Filter { zero, beyond, .. } => {
-                let byte = zero + beyond;
-                self.border != Border::Constant
-                    || (byte.fract() == 0.0 && (0.0..=255.0).contains(&byte))
-            }
-            Action::Copy | Action::Fill(_) => true,
-        })
-    }
 }
 
 /// A tile of columns: sizes of its buffers, in bytes.

@@ -204,6 +204,17 @@ pub fn tile_width(width: usize, bytes: usize) -> usize {
     width.div_ceil(tiles).next_multiple_of(MAX_BYTES)
 }
 
+/// Whether the border's constant, if that is the border, is a byte of every filtered channel.
+pub fn border_is_a_byte(job: &Job) -> bool {
+    job.actions.iter().all(|action| match *action {
+        Action::Filter { zero, beyond, .. } => {
+            let byte = zero + beyond;
+            job.border != Border::Constant || (byte.fract() == 0.0 && (0.0..=255.0).contains(&byte))
+        }
+        Action::Copy | Action::Fill(_) => true,
+    })
+}
+
 /// Where a stream is read: a field of a frame.
 pub struct Reader<'a> {
     pub input: &'a InputPlanes<'a>,
