@@ -435,3 +435,23 @@ fn properties_that_need_ready_do_no_harm_while_playing() {
         assert_raised(&pads.buffers(), 0..12);
     });
 }
+
+/// Reported: `gst-launch-1.0` passes values beyond the range into the filter.
+#[test]
+fn a_pipeline_description_cannot_set_what_the_range_refuses() {
+    watched(|| {
+        for (text, property) in [
+            ("radius=1000", "radius"),
+            ("radius=-1", "radius"),
+            ("radius=2147483647", "radius"),
+        ] {
+            let pipeline = crate::common::pipelines::parse(&format!(
+                "videotestsrc num-buffers=2 ! video/x-raw,format=GRAY8,width=32,height=24 ! \
+                 cudaconv name=filter backend=cpu kernel=box {text} ! fakesink name=out"
+            ));
+            let filter = crate::common::pipelines::filter(&pipeline);
+            assert_eq!(filter.property::<i32>(property), 0, "{text}");
+            crate::common::pipelines::play(&pipeline).assert_frames(2);
+        }
+    });
+}
