@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes};
-use super::samples::scatter;
 use super::scratch::{Scratch, whole_lines};
 use super::simd::{ByteRow, MAX_BYTES, Segment, TapGroup, Vbmi, bilateral_bytes_row};
 use super::streams::{Reader, Stream, Streams, beside, border_is_a_byte, tile_width};
+use super::strided::scatter;
 use super::whole::rounds_to_i32;
 use crate::filter::Layout;
 use crate::filter::layout::{Role, Sample};
@@ -148,6 +148,7 @@ impl ByteBilateralJob {
     /// No other reference to these rows of the output may exist.
     pub unsafe fn band(
         &self,
+        isa: Isa,
         input: &InputPlanes,
         output: &OutputPlanes,
         field: Field,
@@ -171,19 +172,21 @@ impl ByteBilateralJob {
                     stride: whole_lines::<u8>(samples + beside + MAX_BYTES),
                 };
                 // SAFETY: passed on to the caller.
-                unsafe { self.tile_rows(&reader, output, stream, &tile, &rows, scratch) };
+                unsafe { self.tile_rows(isa, &reader, output, stream, &tile, &rows, scratch) };
             }
         }
         for y in rows {
             // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(input, output, field.row(y)) };
+            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
         }
     }
 
     /// # Safety
     /// As [`band`](Self::band).
+    #[allow(clippy::too_many_arguments)]
     unsafe fn tile_rows(
         &self,
+        isa: Isa,
         reader: &Reader,
         output: &OutputPlanes,
         stream: &Stream,
@@ -197,7 +200,7 @@ impl ByteBilateralJob {
         for count in 0..rows.len() + 2 * self.radius_y {
             let row = &mut samples[count % self.ring() * tile.stride..][..tile.stride];
             let wanted = beside(&tile.pixels, self.radius_x);
-            reader.read_bytes(stream, first + count as isize, wanted, row);
+            reader.read_bytes(isa, stream, first + count as isize, wanted, row);
             row.iter_mut().for_each(|byte| *byte ^= 0x80);
             let Some(middle) = count.checked_sub(2 * self.radius_y) else {
                 continue;
@@ -221,9 +224,10 @@ impl ByteBilateralJob {
                 bilateral_bytes_row(self.vbmi, &row, &mut out[start..][..tile.samples]);
             } else {
                 bilateral_bytes_row(self.vbmi, &row, codes);
-                scatter(codes, &mut out[start..], 1, stream.step);
+                scatter(isa, codes, &mut out[start..], 1, stream.step);
             }
             stream.patch_row(
+                isa,
                 reader.input.row(stream.plane, out_row),
                 out,
                 tile.pixels.clone(),

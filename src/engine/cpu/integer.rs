@@ -13,10 +13,10 @@ use super::byte_rows::{
 };
 use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes};
-use super::samples::scatter;
 use super::scratch::{Scratch, whole_lines};
 use super::simd::MAX_BYTES;
 use super::streams::{Reader, Stream, Streams, beside, border_is_a_byte, tile_width};
+use super::strided::scatter;
 use super::whole::{WholeKernel, Width, rounds_to_i32, scale};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
@@ -176,7 +176,7 @@ impl IntegerJob {
         }
         for y in rows {
             // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(input, output, field.row(y)) };
+            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
         }
     }
 
@@ -205,7 +205,13 @@ impl IntegerJob {
         for (count, y) in (rows.start as isize - radius..rows.end as isize + radius).enumerate() {
             let at = count % lifted_rows * tile.lifted_stride;
             let wanted = beside(&tile.pixels, self.radius_x);
-            reader.read_bytes(stream, y, wanted, &mut lifted[at..][..tile.lifted_stride]);
+            reader.read_bytes(
+                isa,
+                stream,
+                y,
+                wanted,
+                &mut lifted[at..][..tile.lifted_stride],
+            );
             let middle = count.checked_sub(2 * self.radius_y);
             for (k, kernel) in self.kernels.iter().enumerate() {
                 // A kernel in one pass waits for the last of its rows.
@@ -243,9 +249,10 @@ impl IntegerJob {
                 finish_row(isa, taps, sums, finish, stream.out_offset, place);
             } else {
                 finish_row(isa, taps, sums, finish, stream.out_offset, codes);
-                scatter(codes, place, 1, stream.step);
+                scatter(isa, codes, place, 1, stream.step);
             }
             stream.patch_row(
+                isa,
                 reader.input.row(stream.plane, out_row),
                 out,
                 tile.pixels.clone(),

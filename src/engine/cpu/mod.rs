@@ -17,6 +17,7 @@ mod samples;
 mod scratch;
 mod simd;
 mod streams;
+mod strided;
 mod weighted_rows;
 mod whole;
 mod worker;
