@@ -5,15 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
 
 use super::bilateral::BilateralJob;
+#[cfg(target_arch = "x86_64")]
+use super::byte_bilateral::ByteBilateralJob;
 use super::integer::IntegerJob;
 use super::isa::Isa;
 use super::linear::LinearJob;
 use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::streams::Streams;
-use super::{naive, scratch};
+use super::{naive, pool, scratch};
 use crate::engine::Frame;
 use crate::filter::Layout;
 use crate::filter::layout::Role;
@@ -52,6 +53,8 @@ enum JobWork {
     Unfiltered(Streams),
     Integer(IntegerJob),
     Linear(LinearJob),
+    #[cfg(target_arch = "x86_64")]
+    ByteBilateral(ByteBilateralJob),
     Bilateral(BilateralJob),
 }
 
@@ -93,6 +96,10 @@ impl JobWork {
                 }
             }
             Operation::Bilateral(window) => {
+                #[cfg(target_arch = "x86_64")]
+                if let Some(bytes) = ByteBilateralJob::new(&plan.layout, job, window, isa) {
+                    return JobWork::ByteBilateral(bytes);
+                }
                 JobWork::Bilateral(BilateralJob::new(&plan.layout, job, window))
             }
         }
@@ -147,8 +154,7 @@ impl Compiled {
         if output.overlap(layout) {
             bands.iter().for_each(compute);
         } else {
-            self.pool
-                .install(|| bands.par_iter().with_max_len(1).for_each(compute));
+            pool::share_out(self.pool, bands.len(), &|index| compute(&bands[index]));
         }
     }
 
@@ -190,7 +196,7 @@ impl Compiled {
             JobWork::Unfiltered(streams) => {
                 for y in rows.clone() {
                     // SAFETY: passed on to the caller.
-                    unsafe { streams.write_unfiltered(input, output, field.row(y)) };
+                    unsafe { streams.write_unfiltered(self.isa, input, output, field.row(y)) };
                 }
             }
             JobWork::Integer(integer) => scratch::with(|scratch| {
@@ -200,6 +206,11 @@ impl Compiled {
             JobWork::Linear(linear) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.
                 unsafe { linear.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
+            #[cfg(target_arch = "x86_64")]
+            JobWork::ByteBilateral(bilateral) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { bilateral.band(self.isa, input, output, *field, rows.clone(), scratch) };
             }),
             JobWork::Bilateral(bilateral) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.

@@ -13,15 +13,14 @@ use super::byte_rows::{
 };
 use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes};
-use super::samples::scatter;
 use super::scratch::{Scratch, whole_lines};
 use super::simd::MAX_BYTES;
-use super::streams::{Reader, Stream, Streams, beside, tile_width};
+use super::streams::{Reader, Stream, Streams, beside, border_is_a_byte, tile_width};
+use super::strided::scatter;
 use super::whole::{WholeKernel, Width, rounds_to_i32, scale};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
-use crate::filter::plan::{Action, Correlation, Job, Operation};
-use crate::filter::spec::Border;
+use crate::filter::plan::{Correlation, Job, Operation};
 
 /// How the sums of one stream become bytes.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +43,7 @@ pub struct IntegerJob {
 impl IntegerJob {
     /// `None` where bytes in whole numbers cannot give the canonical result.
     pub fn new(layout: &Layout, job: &Job, isa: Isa) -> Option<IntegerJob> {
-        let bytes = layout.sample == Sample::U8 && job.border_is_a_byte();
+        let bytes = layout.sample == Sample::U8 && border_is_a_byte(job);
         if !bytes || job.premultiply || !job.sums_are_whole(layout.max_code()) {
             return None;
         }
@@ -114,20 +113,6 @@ fn magnitude(
     Some((vec![whole_x, whole_y], finishes))
 }
 
-impl Job {
-    /// Whether the border's constant, if that is the border, is a byte of every filtered channel.
-    fn border_is_a_byte(&self) -> bool {
-        self.actions.iter().all(|action| match *action {
-            Action::Filter { zero, beyond, .. } => {
-                let byte = zero + beyond;
-                self.border != Border::Constant
-                    || (byte.fract() == 0.0 && (0.0..=255.0).contains(&byte))
-            }
-            Action::Copy | Action::Fill(_) => true,
-        })
-    }
-}
-
 /// A tile of columns: sizes of its buffers, in bytes.
 struct Tile {
     pixels: Range<usize>,
@@ -191,7 +176,7 @@ impl IntegerJob {
         }
         for y in rows {
             // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(input, output, field.row(y)) };
+            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
         }
     }
 
@@ -220,7 +205,13 @@ impl IntegerJob {
         for (count, y) in (rows.start as isize - radius..rows.end as isize + radius).enumerate() {
             let at = count % lifted_rows * tile.lifted_stride;
             let wanted = beside(&tile.pixels, self.radius_x);
-            reader.read_bytes(stream, y, wanted, &mut lifted[at..][..tile.lifted_stride]);
+            reader.read_bytes(
+                isa,
+                stream,
+                y,
+                wanted,
+                &mut lifted[at..][..tile.lifted_stride],
+            );
             let middle = count.checked_sub(2 * self.radius_y);
             for (k, kernel) in self.kernels.iter().enumerate() {
                 // A kernel in one pass waits for the last of its rows.
@@ -258,9 +249,10 @@ impl IntegerJob {
                 finish_row(isa, taps, sums, finish, stream.out_offset, place);
             } else {
                 finish_row(isa, taps, sums, finish, stream.out_offset, codes);
-                scatter(codes, place, 1, stream.step);
+                scatter(isa, codes, place, 1, stream.step);
             }
             stream.patch_row(
+                isa,
                 reader.input.row(stream.plane, out_row),
                 out,
                 tile.pixels.clone(),

@@ -2,7 +2,7 @@
 
 use super::simd::Portable;
 #[cfg(target_arch = "x86_64")]
-use super::simd::{Avx2, Avx512};
+use super::simd::{Avx2, Avx512, Vbmi};
 
 /// An instruction set that this machine has. Vector code takes one and runs the version of
 /// itself that was compiled for it.
@@ -44,6 +44,15 @@ impl Isa {
             all.extend(Avx512::detect().map(Isa::Avx512));
         }
         all
+    }
+
+    /// Byte permutations and dot products, which some machines with AVX-512 have too.
+    #[cfg(target_arch = "x86_64")]
+    pub fn vbmi(self) -> Option<Vbmi> {
+        match self {
+            Isa::Avx512(simd) => Vbmi::detect(simd),
+            Isa::Portable(_) | Isa::Avx2(_) => None,
+        }
     }
 
     fn name(self) -> &'static str {

@@ -174,7 +174,7 @@ impl LinearJob {
         }
         for y in rows {
             // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(input, output, field.row(y)) };
+            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
         }
     }
 

@@ -2,6 +2,8 @@
 //! shared by all instances, that computes each frame in bands of rows.
 
 mod bilateral;
+#[cfg(target_arch = "x86_64")]
+mod byte_bilateral;
 mod byte_rows;
 mod chain;
 mod compute;
@@ -15,6 +17,7 @@ mod samples;
 mod scratch;
 mod simd;
 mod streams;
+mod strided;
 mod weighted_rows;
 mod whole;
 mod worker;

@@ -195,61 +195,6 @@ fn divide_by_alpha_row_body<S: Simd>(_: S, colours: &mut [f32], alphas: &[f32]) 
     }
 }
 
-/// Bytes `step` apart in `from`, side by side.
-pub fn gather(from: &[u8], step: usize, to: &mut [u8]) {
-    match step {
-        1 => to.copy_from_slice(&from[..to.len()]),
-        2 => gather_steps::<2>(from, to),
-        4 => gather_steps::<4>(from, to),
-        _ => {
-            for (to, from) in to.iter_mut().zip(from.iter().step_by(step)) {
-                *to = *from;
-            }
-        }
-    }
-}
-
-fn gather_steps<const STEP: usize>(from: &[u8], to: &mut [u8]) {
-    let (whole, rest) = from.as_chunks::<STEP>();
-    for (to, from) in to.iter_mut().zip(whole) {
-        *to = from[0];
-    }
-    if whole.len() < to.len() {
-        to[whole.len()] = rest[0];
-    }
-}
-
-/// Samples side by side in `from` to samples `step` bytes apart in `to`; `bytes` of each.
-pub fn scatter(from: &[u8], to: &mut [u8], bytes: usize, step: usize) {
-    match bytes {
-        1 => {
-            for (to, from) in to.iter_mut().step_by(step).zip(from) {
-                *to = *from;
-            }
-        }
-        _ => {
-            for (to, from) in to.chunks_mut(step).zip(from.chunks_exact(bytes)) {
-                to[..bytes].copy_from_slice(from);
-            }
-        }
-    }
-}
-
-/// Copies `count` samples of `bytes` each, `step` bytes apart in both rows.
-pub fn copy_samples(from: &[u8], to: &mut [u8], bytes: usize, step: usize, count: usize) {
-    let samples = to.chunks_mut(step).zip(from.chunks(step));
-    for (to, from) in samples.take(count) {
-        to[..bytes].copy_from_slice(&from[..bytes]);
-    }
-}
-
-/// Writes `count` samples of one code value, `step` bytes apart.
-pub fn fill_samples(to: &mut [u8], sample: Sample, step: usize, count: usize, code: u32) {
-    for to in to.chunks_mut(step).take(count) {
-        sample.write(to, code);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,12 +9,16 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod vbmi;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use portable::Portable;
+#[cfg(target_arch = "x86_64")]
+pub use vbmi::{ByteRow, Segment, TapGroup, Vbmi, bilateral_bytes_row};
 
 /// The most bytes that a vector has.
 pub const MAX_BYTES: usize = 64;
