@@ -39,7 +39,6 @@ pub mod code {
     pub const JIT_COMPILATION_DISABLED: u32 = CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED as u32;
     /// Of CUDA 12.8: the fault of one context, contained on the device.
     pub const CONTAINED: u32 = 226;
-    pub const OPERATING_SYSTEM: u32 = CUresult::CUDA_ERROR_OPERATING_SYSTEM as u32;
     pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
     pub const ILLEGAL_ADDRESS: u32 = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as u32;
     pub const LAUNCH_TIMEOUT: u32 = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT as u32;
@@ -51,7 +50,6 @@ pub mod code {
     pub const INVALID_ADDRESS_SPACE: u32 = CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE as u32;
     pub const INVALID_PC: u32 = CUresult::CUDA_ERROR_INVALID_PC as u32;
     pub const LAUNCH_FAILED: u32 = CUresult::CUDA_ERROR_LAUNCH_FAILED as u32;
-    pub const NOT_PERMITTED: u32 = CUresult::CUDA_ERROR_NOT_PERMITTED as u32;
     pub const SYSTEM_NOT_READY: u32 = CUresult::CUDA_ERROR_SYSTEM_NOT_READY as u32;
     pub const SYSTEM_DRIVER_MISMATCH: u32 = CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH as u32;
     pub const COMPAT_NOT_SUPPORTED: u32 =
@@ -192,7 +190,11 @@ impl Api {
             // SAFETY: the driver writes the address of a string of its own, or of none.
             let known = unsafe { function(code, &mut text) } == 0 && !text.is_null();
             // SAFETY: the driver's strings are constants that end in NUL.
-            known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            known.then(|| {
+                unsafe { CStr::from_ptr(text) }
+                    .to_string_lossy()
+                    .into_owned()
+            })
         };
         (
             text(self.0.cuGetErrorName).unwrap_or_else(|| format!("CUDA error {code}")),
@@ -239,7 +241,12 @@ impl Api {
     pub fn device_pci_bus_id(&self, device: CUdevice) -> Result<String, Failure> {
         let mut id = [0u8; 32];
         // SAFETY: writes at most 32 bytes.
-        unsafe { call!(self, cuDeviceGetPCIBusId(id.as_mut_ptr().cast(), 32, device)) }?;
+        unsafe {
+            call!(
+                self,
+                cuDeviceGetPCIBusId(id.as_mut_ptr().cast(), 32, device)
+            )
+        }?;
         Ok(text_of(&id))
     }
 
@@ -543,7 +550,12 @@ impl Api {
     pub unsafe fn function(&self, module: CUmodule, name: &CStr) -> Result<CUfunction, Failure> {
         let mut function = std::ptr::null_mut();
         // SAFETY: passed on to the caller; the name ends in NUL.
-        unsafe { call!(self, cuModuleGetFunction(&mut function, module, name.as_ptr())) }?;
+        unsafe {
+            call!(
+                self,
+                cuModuleGetFunction(&mut function, module, name.as_ptr())
+            )
+        }?;
         Ok(function)
     }
 
@@ -569,8 +581,7 @@ impl Api {
         function: CUfunction,
         bytes: c_int,
     ) -> Result<(), Failure> {
-        let attribute =
-            sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: passed on to the caller.
         unsafe { call!(self, cuFuncSetAttribute(function, attribute, bytes)) }
     }
