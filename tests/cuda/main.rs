@@ -1,0 +1,1 @@
+#[test] fn a(){ println!("{:?}", std::env::current_exe()); }

@@ -1,0 +1,1 @@
+#[unsafe(no_mangle)] pub extern "C" fn cuInit(_f: u32) -> i32 { 0 }
