@@ -1,6 +1,7 @@
 //! Who computes a plan: an engine prepares it once and then takes frames.
 
 pub mod cpu;
+pub mod cuda;
 pub mod frame;
 
 use std::sync::Arc;

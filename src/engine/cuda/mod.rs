@@ -1,0 +1,3 @@
+//! The engine that filters on an NVIDIA GPU.
+
+pub mod abi;
