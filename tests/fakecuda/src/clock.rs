@@ -51,10 +51,12 @@ pub struct Access {
 pub struct Ledger(Vec<Access>);
 
 impl Ledger {
-    /// The first use that overlaps `access`, is not ordered before `clock`, and one of the two writes.
+    /// The first use by another operation that overlaps `access` and is not ordered before
+    /// `clock`, where one of the two writes.
     pub fn conflict(&self, access: &Access, clock: &Clock) -> Option<&Access> {
         self.0.iter().find(|other| {
-            other.from < access.to
+            (other.stream, other.number) != (access.stream, access.number)
+                && other.from < access.to
                 && access.from < other.to
                 && (other.write || access.write)
                 && !clock.knows(other.stream, other.number)
@@ -104,8 +106,16 @@ mod tests {
         let mut readers = Ledger::default();
         readers.note(access(1, 1, 0, false), &Clock::default());
         let unordered = Clock::default();
-        assert!(readers.conflict(&access(2, 1, 0, false), &unordered).is_none());
-        assert!(readers.conflict(&access(2, 1, 0, true), &unordered).is_some());
+        assert!(
+            readers
+                .conflict(&access(2, 1, 0, false), &unordered)
+                .is_none()
+        );
+        assert!(
+            readers
+                .conflict(&access(2, 1, 0, true), &unordered)
+                .is_some()
+        );
     }
 
     #[test]

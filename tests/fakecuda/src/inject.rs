@@ -28,8 +28,7 @@ impl Rule {
     }
 
     fn meets(&self, name: &str, number: u64) -> bool {
-        self.name == name
-            && (number == self.first || (self.onwards && number > self.first))
+        self.name == name && (number == self.first || (self.onwards && number > self.first))
     }
 }
 

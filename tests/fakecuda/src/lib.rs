@@ -29,12 +29,54 @@
 
 #![allow(non_snake_case)]
 
+#[allow(dead_code)]
+#[path = "../../../src/engine/cuda/abi.rs"]
+pub mod abi;
 pub mod api;
 pub mod call;
 pub mod clock;
 pub mod event;
 pub mod inject;
+pub mod kernels;
 pub mod memory;
+pub mod ptx;
 pub mod settings;
 pub mod stream;
 pub mod world;
+
+/// What `abi.rs` knows of the filters: it chooses kernels by it, which a driver does not.
+#[allow(dead_code)]
+mod filter {
+    pub mod layout {
+        pub enum Sample {
+            U8,
+            U16Le { shift: u8 },
+            U16Be,
+        }
+    }
+
+    pub mod plan {
+        pub enum Algorithm {
+            Naive,
+            Tile,
+            Separable,
+            Direct,
+        }
+
+        pub enum Taps {
+            Separable {},
+            Full {},
+        }
+
+        pub struct Correlation {
+            pub taps: Taps,
+        }
+
+        pub enum Operation {
+            None,
+            Correlate(Correlation),
+            Magnitude { x: Correlation, y: Correlation },
+            Bilateral(()),
+        }
+    }
+}

@@ -71,11 +71,34 @@ pub struct Device {
     pub offset: usize,
 }
 
+impl Device {
+    /// The bytes of `rows`, which begin here, without the gaps.
+    pub fn read(&self, rows: &Rows) -> Vec<u8> {
+        let memory = self.bytes.read().unwrap();
+        let mut bytes = Vec::with_capacity((rows.width * rows.rows) as usize);
+        for row in 0..rows.rows {
+            let start = self.offset + (row * rows.pitch) as usize;
+            bytes.extend_from_slice(&memory[start..][..rows.width as usize]);
+        }
+        bytes
+    }
+
+    /// Stores `bytes` in `rows`, which begin here.
+    pub fn write(&self, rows: &Rows, bytes: &[u8]) {
+        let mut memory = self.bytes.write().unwrap();
+        for (row, line) in bytes.chunks_exact(rows.width as usize).enumerate() {
+            let start = self.offset + row * rows.pitch as usize;
+            memory[start..][..line.len()].copy_from_slice(line);
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Memory {
     device: BTreeMap<u64, Allocation>,
     host: BTreeMap<u64, Registration>,
-    allocations_made: u64,
+    /// Bytes of address space in which something was, gaps included.
+    handed_out: u64,
 }
 
 impl Memory {
@@ -103,14 +126,9 @@ impl Memory {
         if self.used(device).saturating_add(size) > SETTINGS.memory {
             return Err(code::OUT_OF_MEMORY);
         }
-        self.allocations_made += 1;
-        let last = self.device.last_key_value();
-        let beyond = last.map_or(FIRST_DEVICE_ADDRESS, |(base, allocation)| {
-            base + allocation.size
-        });
-        // Also beyond whatever was freed since: gaps count up with the allocations.
-        let at_least = FIRST_DEVICE_ADDRESS + self.allocations_made * SETTINGS.memory.max(GAP);
-        let base = (beyond.max(at_least) + GAP).next_multiple_of(2 * ALIGNMENT) + ALIGNMENT;
+        let beyond_all = FIRST_DEVICE_ADDRESS + self.handed_out + GAP;
+        let base = beyond_all.next_multiple_of(2 * ALIGNMENT) + ALIGNMENT;
+        self.handed_out = base + size - FIRST_DEVICE_ADDRESS;
         let allocation = Allocation {
             size,
             context,
@@ -220,7 +238,10 @@ impl Memory {
     pub fn check_host(&self, rows: &Rows, context: Handle, what: &str) {
         let found = self.host.range(..=rows.address).next_back();
         let Some((base, registration)) = found.filter(|(b, r)| rows.address < **b + r.size) else {
-            violation!("{what} at {:#x} is no page-locked host memory", rows.address);
+            violation!(
+                "{what} at {:#x} is no page-locked host memory",
+                rows.address
+            );
         };
         let end = base + registration.size;
         if rows.end() > end {
@@ -301,7 +322,8 @@ mod tests {
             assert!(!seen.contains(&address));
             seen.push(address);
             let held = memory.device(&Rows::bytes(address, 1000), 1, "test");
-            let distinct = |bytes: &[u8]| bytes.iter().collect::<std::collections::HashSet<_>>().len();
+            let distinct =
+                |bytes: &[u8]| bytes.iter().collect::<std::collections::HashSet<_>>().len();
             assert!(distinct(&held.bytes.read().unwrap()) > 100);
             memory.free(address, &Clock::default());
         }

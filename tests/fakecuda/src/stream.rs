@@ -10,6 +10,7 @@ use crate::call::{self, Code};
 use crate::clock::{Access, Clock};
 use crate::event::Record;
 use crate::inject;
+use crate::memory::Rows;
 use crate::settings::SETTINGS;
 use crate::world::{self, EXECUTION, Handle, PROGRESS, World};
 
@@ -18,6 +19,23 @@ pub struct Use {
     pub from: u64,
     pub to: u64,
     pub write: bool,
+}
+
+impl Use {
+    pub fn read(rows: &Rows) -> Use {
+        Use {
+            from: rows.address,
+            to: rows.end(),
+            write: false,
+        }
+    }
+
+    pub fn write(rows: &Rows) -> Use {
+        Use {
+            write: true,
+            ..Use::read(rows)
+        }
+    }
 }
 
 enum Task {
@@ -94,6 +112,7 @@ impl Stream {
 
 impl World {
     /// Puts work on a stream of the current context. `uses` is all the memory that `run` touches.
+    /// Returns its number there.
     ///
     /// # Errors
     /// As [`World::stream`].
@@ -102,7 +121,7 @@ impl World {
         handle: Handle,
         uses: &[Use],
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<(), Code> {
+    ) -> Result<u64, Code> {
         let host = self.host.clone();
         let stream = self.stream(handle)?;
         stream.clock.join(&host);
@@ -127,7 +146,7 @@ impl World {
             run: Box::new(run),
             fault,
         });
-        Ok(())
+        Ok(number)
     }
 }
 
@@ -163,12 +182,7 @@ fn delay(random: u64) {
     }
 }
 
-fn work(
-    context: Handle,
-    call: &'static str,
-    run: Box<dyn FnOnce() + Send>,
-    fault: Option<Code>,
-) {
+fn work(context: Handle, call: &'static str, run: Box<dyn FnOnce() + Send>, fault: Option<Code>) {
     call::set_running(call);
     if let Some(code) = fault {
         world::break_context(context, code);

@@ -29,6 +29,8 @@ pub struct Module {
     pub context: Handle,
     /// Names of the kernels in it.
     pub entries: Vec<String>,
+    /// Launches of them that the host does not know to be over: stream and number.
+    pub launches: Vec<(Handle, u64)>,
 }
 
 /// A kernel of a module.
