@@ -76,6 +76,13 @@ pub fn replace(kind: &str, text: &str) -> bool {
     true
 }
 
+/// Whether calls of `name` put work on a stream.
+fn asynchronous(name: &str) -> bool {
+    ["cuMemcpy", "cuMemset", "cuLaunch"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
 /// Delays call `number` of `name` if that was asked for, and says what it shall return if it
 /// shall fail.
 pub fn call(name: &str, number: u64) -> Option<Code> {
@@ -86,16 +93,28 @@ pub fn call(name: &str, number: u64) -> Option<Code> {
             value(&rules.fail, name, number),
         )
     };
-    if let Some(microseconds) = slow {
+    if let Some(microseconds) = slow.filter(|_| !asynchronous(name)) {
         std::thread::sleep(Duration::from_micros(microseconds));
     }
     fail.map(|code| code as Code)
 }
 
-/// What the work of call `number` of `name` shall fail with.
-pub fn fault(name: &str, number: u64) -> Option<Code> {
+/// What shall become of work on a stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fate {
+    /// It takes so much longer.
+    pub delay: Duration,
+    /// It fails.
+    pub fault: Option<Code>,
+}
+
+/// What shall become of the work of call `number` of `name`.
+pub fn work(name: &str, number: u64) -> Fate {
     let rules = RULES.lock().unwrap();
-    value(&rules.fault, name, number).map(|code| code as Code)
+    Fate {
+        delay: Duration::from_micros(value(&rules.slow, name, number).unwrap_or(0)),
+        fault: value(&rules.fault, name, number).map(|code| code as Code),
+    }
 }
 
 #[cfg(test)]

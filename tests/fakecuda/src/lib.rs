@@ -20,7 +20,7 @@
 //! | `FAKECUDA_DELAY_US` | each operation on a stream takes up to so much longer, 50 unless said |
 //! | `FAKECUDA_FAIL` | `NAME:COUNT:CODE`: call number COUNT (from 1) of NAME returns CODE, `COUNT+` that one and all later; several parted by commas |
 //! | `FAKECUDA_FAULT` | the same for calls that put work on a stream: the call succeeds, the work fails when its turn comes |
-//! | `FAKECUDA_SLOW` | `NAME:COUNT:MICROSECONDS`: that call takes so much longer |
+//! | `FAKECUDA_SLOW` | `NAME:COUNT:MICROSECONDS`: that call, or the work it puts on a stream, takes so much longer |
 //! | `CUDA_VISIBLE_DEVICES` | as in CUDA, by index |
 //!
 //! Names are those of CUDA without `_v2`. Codes that leave a context unusable (700, 719, …) do so.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::call::{self, Code};
 use crate::clock::{Access, Clock};
 use crate::event::Record;
-use crate::inject;
+use crate::inject::{self, Fate};
 use crate::memory::Rows;
 use crate::settings::SETTINGS;
 use crate::world::{self, EXECUTION, Handle, PROGRESS, World};
@@ -42,7 +42,7 @@ enum Task {
     Work {
         call: &'static str,
         run: Box<dyn FnOnce() + Send>,
-        fault: Option<Code>,
+        fate: Fate,
     },
     Record(Arc<Record>),
     Wait(Arc<Record>),
@@ -140,11 +140,11 @@ impl World {
             };
             self.memory.note(access, &clock, &host);
         }
-        let fault = inject::fault(call, call::count(call));
+        let fate = inject::work(call, call::count(call));
         self.stream(handle)?.push(Task::Work {
             call,
             run: Box::new(run),
-            fault,
+            fate,
         });
         Ok(number)
     }
@@ -155,9 +155,10 @@ fn run(handle: Handle, context: Handle, tasks: &Receiver<(u64, Task)>) {
     let random = RandomState::new();
     while let Ok((number, task)) = tasks.recv() {
         match task {
-            Task::Work { call, run, fault } => {
+            Task::Work { call, run, fate } => {
+                thread::sleep(fate.delay);
                 delay(random.hash_one(number));
-                work(context, call, run, fault);
+                work(context, call, run, fate.fault);
             }
             Task::Record(record) => record.reach(),
             Task::Wait(record) => {

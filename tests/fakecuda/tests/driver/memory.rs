@@ -109,7 +109,7 @@ fn rows_beyond_page_locked_memory_are_a_fault() {
 fn pageable_memory_is_a_fault() {
     on_test_driver!(violates "no page-locked host memory", || {
         context();
-        let bytes = vec![0u8; 100];
+        let bytes = [0u8; 100];
         let (memory, stream) = (device_memory(100), stream());
         ok!(cuMemcpyHtoDAsync_v2(memory, bytes.as_ptr().cast(), 100, stream));
     });

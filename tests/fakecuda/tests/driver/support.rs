@@ -1,5 +1,8 @@
 //! The driver's functions as programs call them, through cudarc, in short.
 
+// The macros are for calls of the driver and nothing else, and every call of it is unsafe.
+#![allow(clippy::macro_metavars_in_unsafe)]
+
 use std::ffi::{CString, c_void};
 use std::ptr;
 
@@ -9,7 +12,6 @@ pub type Status = CUresult;
 pub const OK: Status = CUresult::CUDA_SUCCESS;
 
 /// Asserts that a call succeeds.
-#[allow(clippy::macro_metavars_in_unsafe)]
 #[macro_export]
 macro_rules! ok {
     ($call:expr) => {{
@@ -21,7 +23,6 @@ macro_rules! ok {
 }
 
 /// What a call returns.
-#[allow(clippy::macro_metavars_in_unsafe)]
 #[macro_export]
 macro_rules! status {
     ($call:expr) => {
