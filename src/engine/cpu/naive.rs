@@ -88,6 +88,9 @@ pub unsafe fn row(
 /// The result of channel `index` before its offset.
 fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: isize) -> f32 {
     let source = sources[index].as_ref().expect("a filtered channel");
+    let alpha = (sources.iter().flatten())
+        .find(|s| s.channel.role == Role::Alpha)
+        .filter(|_| job.premultiply && source.channel.role != Role::Alpha);
     if let Operation::Bilateral(bilateral) = &job.operation {
         let joint: Vec<&Source> = if source.channel.role == Role::Colour {
             (sources.iter().flatten())
@@ -96,11 +99,8 @@ fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: is
         } else {
             vec![source]
         };
-        return bilateral_at(bilateral, source, &joint, x, y);
+        return bilateral_at(bilateral, source, &joint, alpha, x, y);
     }
-    let alpha = (sources.iter().flatten())
-        .find(|s| s.channel.role == Role::Alpha)
-        .filter(|_| job.premultiply && source.channel.role != Role::Alpha);
     match alpha {
         None => linear(&job.operation, &|x, y| source.at(x, y), x, y),
         Some(alpha) => {
@@ -153,26 +153,45 @@ fn sum(kernel: &Correlation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isiz
     }
 }
 
-/// `in' + Σ w·(in - centre) / Σ w` with one weight from the differences of all `joint` channels.
+/// `in' + Σ w·(in - centre) / Σ w` with one weight from the differences of all `joint` channels;
+/// with `alpha` that of the products with it, divided by the same mean of alpha.
 fn bilateral_at(
     bilateral: &Bilateral,
     source: &Source,
     joint: &[&Source],
+    alpha: Option<&Source>,
     x: isize,
     y: isize,
 ) -> f32 {
-    let centre = source.at(x, y);
-    let (mut numerator, mut denominator) = (0.0f32, 1.0f32);
+    let value = |s: &Source, x, y| match alpha {
+        None => s.at(x, y),
+        Some(alpha) => s.at(x, y) * alpha.at(x, y),
+    };
+    let color = match alpha {
+        None => bilateral.color,
+        Some(_) => bilateral.color_premultiplied,
+    };
+    let centre = value(source, x, y);
+    let centre_alpha = alpha.map_or(1.0, |a| a.at(x, y));
+    let (mut sum, mut alpha_sum, mut weights) = (0.0f32, 0.0f32, 1.0f32);
     for &(dx, dy, space) in &bilateral.taps {
         let (u, v) = (x + dx as isize, y + dy as isize);
-        let differences = joint.iter().map(|s| s.at(u, v) - s.at(x, y));
+        let differences = joint.iter().map(|s| value(s, u, v) - value(s, x, y));
         let squared = match bilateral.distance {
             Distance::L1 => differences.map(f32::abs).sum::<f32>().powi(2),
             Distance::L2 => differences.map(|d| d * d).sum(),
         };
-        let weight = squared.mul_add(bilateral.color, space).exp2();
-        numerator = weight.mul_add(source.at(u, v) - centre, numerator);
-        denominator += weight;
+        let weight = squared.mul_add(color, space).exp2();
+        sum = weight.mul_add(value(source, u, v) - centre, sum);
+        if let Some(alpha) = alpha {
+            alpha_sum = weight.mul_add(alpha.at(u, v) - centre_alpha, alpha_sum);
+        }
+        weights += weight;
     }
-    centre + numerator / denominator
+    let mean = centre + sum / weights;
+    match centre_alpha + alpha_sum / weights {
+        _ if alpha.is_none() => mean,
+        alpha if alpha > 0.0 => mean / alpha,
+        _ => 0.0,
+    }
 }
