@@ -1,8 +1,5 @@
 //! The driver's functions as programs call them, through cudarc, in short.
 
-// The macros are for calls of the driver and nothing else, and every call of it is unsafe.
-#![allow(clippy::macro_metavars_in_unsafe)]
-
 use std::ffi::{CString, c_void};
 use std::ptr;
 
