@@ -3,11 +3,12 @@
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
+
+use crate::library;
 
 /// Tells a test that it is the process that shall do the work, by the name of the test.
 const CHILD: &str = "FAKECUDA_TEST";
@@ -63,7 +64,7 @@ pub fn run(test: &str, variables: &[(&str, &str)], ending: Ending, body: impl Fn
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(CHILD, test)
-        .env("LD_LIBRARY_PATH", library_path())
+        .env("LD_LIBRARY_PATH", library::search_path())
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -111,40 +112,4 @@ fn finish(child: &mut Child) -> (ExitStatus, String) {
         }
     }
     (child.wait().expect("it was started"), said)
-}
-
-/// The test driver's folder, before whatever is searched for libraries now.
-fn library_path() -> String {
-    let folder = driver_folder().display().to_string();
-    match std::env::var("LD_LIBRARY_PATH") {
-        Ok(path) if !path.is_empty() => format!("{folder}:{path}"),
-        _ => folder,
-    }
-}
-
-/// The folder in which the library that cargo built beside this program has the names of a driver.
-pub fn driver_folder() -> PathBuf {
-    let program = std::env::current_exe().expect("this program");
-    let beside = program.parent().expect("programs are in folders");
-    let library = beside.join("libfakecuda.so");
-    assert!(library.is_file(), "{} is missing", library.display());
-    let profile = beside
-        .parent()
-        .and_then(Path::file_name)
-        .expect("target/PROFILE/deps");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("fakecuda")
-        .join(profile);
-    std::fs::create_dir_all(&folder).expect("a folder of cargo's");
-    for name in ["libcuda.so", "libcuda.so.1"] {
-        let link = folder.join(name);
-        if std::fs::read_link(&link).ok().as_ref() != Some(&library) {
-            // Another test may do the same at the same time: put it there in one step.
-            let thread = format!("{:?}", thread::current().id());
-            let unique = folder.join(format!(".{name}-{}-{thread}", std::process::id()));
-            std::os::unix::fs::symlink(&library, &unique).expect("a link");
-            std::fs::rename(&unique, &link).expect("a link in its place");
-        }
-    }
-    folder
 }

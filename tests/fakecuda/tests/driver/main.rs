@@ -7,6 +7,7 @@ mod child;
 mod devices;
 mod failures;
 mod launches;
+mod library;
 mod memory;
 mod order;
 mod support;
