@@ -3,7 +3,7 @@
 //! Written from the meaning of the properties, not from [`super::plan`]: it shares the float64
 //! coefficients of [`super::kernels`] and the description of the frame, and nothing else.
 
-use super::kernels::{BilateralWindow, Coefficients, Filter};
+use super::kernels::{BilateralWindow, Coefficients, Filter, TRANSPARENT};
 use super::layout::{Channel, Group, Layout, Role};
 use super::plan::PlanError;
 use super::spec::{Alpha, Border, Distance, FilterSpec, Planes};
@@ -268,7 +268,13 @@ impl Context<'_> {
         let alphas = self.apply(alpha, &guides, unit);
         let quotients = colours.iter().zip(&alphas);
         quotients
-            .map(|(colour, &alpha)| if alpha > 0.0 { colour / alpha } else { 0.0 })
+            .map(|(colour, &alpha)| {
+                if alpha >= TRANSPARENT {
+                    colour / alpha
+                } else {
+                    0.0
+                }
+            })
             .collect()
     }
 

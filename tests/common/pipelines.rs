@@ -69,8 +69,12 @@ pub fn parse(description: &str) -> gst::Pipeline {
         .unwrap_or_else(|_| panic!("{description} is no pipeline"))
 }
 
-/// Records what passes the sink pad of the element `out`.
+/// Records what passes the sink pad of the element `out` from now on.
 pub fn record(pipeline: &gst::Pipeline) -> Arc<Mutex<Passed>> {
+    record_with_probe(pipeline).0
+}
+
+fn record_with_probe(pipeline: &gst::Pipeline) -> (Arc<Mutex<Passed>>, gst::Pad, gst::PadProbeId) {
     let passed = Arc::new(Mutex::new(Passed {
         runs: vec![Vec::new()],
         ..Passed::default()
@@ -83,7 +87,7 @@ pub fn record(pipeline: &gst::Pipeline) -> Arc<Mutex<Passed>> {
     let mask = gst::PadProbeType::BUFFER
         | gst::PadProbeType::EVENT_DOWNSTREAM
         | gst::PadProbeType::EVENT_FLUSH;
-    pad.add_probe(mask, move |_, info| {
+    let probe = pad.add_probe(mask, move |_, info| {
         let mut passed = writer.lock().unwrap_or_else(|p| p.into_inner());
         if let Some(buffer) = info.buffer() {
             passed.buffers.push(buffer.clone());
@@ -103,9 +107,8 @@ pub fn record(pipeline: &gst::Pipeline) -> Arc<Mutex<Passed>> {
             passed.events.push(event.clone());
         }
         gst::PadProbeReturn::Ok
-    })
-    .expect("a probe is added");
-    passed
+    });
+    (passed, pad, probe.expect("a probe is added"))
 }
 
 /// Waits for EOS or ERROR; all messages until then, and the error's text.
@@ -135,7 +138,7 @@ pub fn wait_end(pipeline: &gst::Pipeline) -> (Vec<gst::Message>, Option<String>)
 
 /// Plays the pipeline to its end, then stops it.
 pub fn play(pipeline: &gst::Pipeline) -> Outcome {
-    let passed = record(pipeline);
+    let (passed, pad, probe) = record_with_probe(pipeline);
     let started = pipeline.set_state(gst::State::Playing);
     let (messages, error) = match started {
         Ok(_) => wait_end(pipeline),
@@ -144,6 +147,7 @@ pub fn play(pipeline: &gst::Pipeline) -> Outcome {
     pipeline
         .set_state(gst::State::Null)
         .expect("the pipeline stops");
+    pad.remove_probe(probe);
     let passed = std::mem::take(&mut *passed.lock().unwrap_or_else(|p| p.into_inner()));
     Outcome {
         passed,

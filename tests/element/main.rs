@@ -4,13 +4,19 @@
 mod common;
 
 mod callbacks;
+mod changes;
 mod errors;
 mod events;
 mod flow;
 mod flush;
+mod latency;
 mod memory;
+mod metas;
 mod negotiation;
 mod pictures;
 mod pools;
+mod processes;
+mod properties;
 mod queries;
+mod reporting;
 mod stops;

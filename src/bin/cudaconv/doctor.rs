@@ -1,7 +1,7 @@
 //! `cudaconv doctor`: what was found on this machine, what is missing, what to do.
 
 use crate::plugin::{self, Origin, Plugin, PluginError};
-use crate::{Exit, audio, machine, output, packages};
+use crate::{Exit, audio, console, machine, output, packages};
 
 /// What `run` cannot do without.
 const NEEDED: &[(&str, &str)] = &[
@@ -74,17 +74,20 @@ pub fn doctor(plugin: &Result<Plugin, PluginError>) -> Exit {
             Verdict::Note => "note",
             Verdict::Missing => "MISSING",
         };
-        println!("{mark:<8}{:<16}{}", finding.name, finding.text);
+        console::result(&format!("{mark:<8}{:<16}{}", finding.name, finding.text));
     }
     let missing = findings
         .iter()
         .filter(|f| f.verdict == Verdict::Missing)
         .count();
     if missing == 0 {
-        println!("\ncudaconv run works on this machine.");
+        console::result("\ncudaconv run works on this machine.");
         Exit::Done
     } else {
-        println!("\ncudaconv run needs what is marked MISSING ({missing}).");
+        console::result(&format!(
+            "
+cudaconv run needs what is marked MISSING ({missing})."
+        ));
         Exit::Incomplete
     }
 }

@@ -56,6 +56,9 @@ fn sentence(error: &gst::glib::Error, debug: &str, source: &str, missing: &[Stri
             };
         }
     }
+    if error.matches(gst::StreamError::TypeNotFound) {
+        return "the input is of no type that GStreamer knows".to_owned();
+    }
     if error.matches(gst::ResourceError::NoSpaceLeft) {
         return "the disk is full".to_owned();
     }
@@ -99,8 +102,8 @@ pub fn missing_plugin(structure: &gst::StructureRef) -> Option<String> {
         .and_then(|caps| Some(caps.structure(0)?.name().to_string()))
         .unwrap_or_default();
     Some(format!(
-        "there is no {kind} for {} ({media}); install it with: apt install {}",
-        if name.is_empty() { &media } else { &name },
+        "a GStreamer {kind} is missing: {} for {media}; install it with: apt install {}",
+        if name.is_empty() { &kind } else { &name },
         decoder_packages(&media)
     ))
 }

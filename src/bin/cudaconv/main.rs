@@ -3,6 +3,7 @@
 
 mod args;
 mod audio;
+mod console;
 mod doctor;
 mod explain;
 mod input;
@@ -18,6 +19,7 @@ mod run;
 mod session;
 mod summary;
 mod templates;
+mod wiring;
 
 use std::process::ExitCode;
 
@@ -95,7 +97,7 @@ fn main() -> ExitCode {
         Ok(Exit::Incomplete) => ExitCode::from(EXIT_FAILED),
         Ok(Exit::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            console::note(&format!("error: {failure}"));
             ExitCode::from(match failure {
                 Failure::Usage(_) => EXIT_USAGE,
                 Failure::Failed(_) => EXIT_FAILED,

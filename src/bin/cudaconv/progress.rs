@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::console;
 use crate::measure::{Sample, milliseconds};
 
 /// Frames over which the latency shown is the median: it can be read, and follows quickly.
@@ -89,7 +90,7 @@ impl Progress {
                     }
                     _ => String::new(),
                 };
-                eprintln!("{done}{text}");
+                console::note(&format!("{done}{text}"));
             }
             Display::Lines { .. } | Display::Nothing => {}
         }
@@ -111,8 +112,8 @@ impl Progress {
     /// Says `line` without disturbing the bar.
     pub fn say(&self, line: &str) {
         match &self.display {
-            Display::Bar(bar) => bar.suspend(|| eprintln!("{line}")),
-            _ => eprintln!("{line}"),
+            Display::Bar(bar) => bar.suspend(|| console::note(line)),
+            _ => console::note(line),
         }
     }
 

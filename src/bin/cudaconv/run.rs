@@ -11,7 +11,7 @@ use crate::plugin::{self, Plugin};
 use crate::properties::{self, Property};
 use crate::session::{End, Session, Wiring};
 use crate::summary::{Setting, Summary};
-use crate::{Exit, Failure, report, templates};
+use crate::{Exit, Failure, console, report, templates};
 
 /// Runs to the end and says what came of it.
 ///
@@ -29,7 +29,8 @@ pub fn run(
     let output = output(options, &input, properties)?;
     let description = describe(options, &input, &output, &settings)?;
     if options.verbose {
-        eprintln!("plugin: {}\npipeline: {description}", plugin.file.display());
+        console::note(&format!("plugin: {}", plugin.file.display()));
+        console::note(&format!("pipeline: {description}"));
     }
     let result = play(options, &input, &output, &description);
     let (end, mut summary) = match result {
@@ -129,7 +130,7 @@ fn play(
         .handle_interrupts()
         .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))?;
     if let (Some(encoder), false) = (output.encoder, options.quiet) {
-        eprintln!("writing {} with {encoder}", output.label());
+        console::note(&format!("writing {} with {encoder}", output.label()));
     }
     let silent = options.settings.iter().find(|(name, _)| name == "silent");
     if silent.is_some_and(|(_, value)| value.get() == Ok(false)) {
@@ -137,7 +138,7 @@ fn play(
             .filter()
             .connect_notify(Some("last-message"), |filter, _| {
                 if let Some(line) = filter.property::<Option<String>>("last-message") {
-                    println!("{line}");
+                    console::result(&line);
                 }
             });
     }
@@ -202,7 +203,7 @@ fn conclude(
         .finish()
         .map_err(|error| Failure::Failed(error.to_string()))?;
     if !options.quiet {
-        print!("{}", summary.table());
+        console::result(&summary.table());
     }
     if let Some(path) = &options.report {
         report::write(path, summary).map_err(|error| {
@@ -212,7 +213,7 @@ fn conclude(
             ))
         })?;
         if !options.quiet {
-            println!("report: {}", path.display());
+            console::result(&format!("report: {}", path.display()));
         }
     }
     Ok(exit)

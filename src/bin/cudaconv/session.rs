@@ -1,9 +1,6 @@
 //! One pipeline from start to end: its dynamic parts, its messages, its interruption.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use gst::prelude::*;
@@ -11,16 +8,15 @@ use gst::prelude::*;
 use crate::audio::AudioPlan;
 use crate::explain::{self, Explained};
 use crate::measure::{Sample, Stats};
-use crate::output;
 use crate::progress::{Position, Progress};
+use crate::wiring::{self, INTERRUPT, NO_VIDEO, NOTE, application};
 
 /// How often the progress is looked at when nothing happens.
 const TICK: gst::ClockTime = gst::ClockTime::from_mseconds(100);
 
-/// Application messages of this program.
-const NOTE: &str = "cudaconv-note";
-const NO_VIDEO: &str = "cudaconv-no-video";
-const INTERRUPT: &str = "cudaconv-interrupt";
+/// Signals this close together are one: shells and wrappers send them to the program and again to
+/// its process group.
+const ONE_INTERRUPT: Duration = Duration::from_millis(500);
 
 /// How a run ended.
 #[derive(Debug)]
@@ -68,7 +64,8 @@ pub struct Session {
     seen: Seen,
     missing: Vec<String>,
     warned: BTreeSet<String>,
-    interrupted: bool,
+    /// When the stream was asked to end early.
+    interrupted: Option<Instant>,
     first_pts: Option<u64>,
 }
 
@@ -83,12 +80,12 @@ impl Session {
             .by_name("filter")
             .ok_or("the pipeline has no element named filter")?;
         let bus = pipeline.bus().ok_or("the pipeline has no bus")?;
-        watch_caps(&pipeline, &filter, wiring.odd_sizes);
+        wiring::watch_caps(&pipeline, &filter, wiring.odd_sizes);
         if let Some(source) = pipeline.by_name("source") {
             if let Some(audio) = &wiring.audio {
                 audio.prepare(&source);
             }
-            watch_pads(&pipeline, &source, wiring.audio.clone());
+            wiring::watch_pads(&pipeline, &source, wiring.audio.clone());
         }
         let progress = Progress::new(wiring.quiet);
         Ok(Session {
@@ -100,7 +97,7 @@ impl Session {
             seen: Seen::default(),
             missing: Vec::new(),
             warned: BTreeSet::new(),
-            interrupted: false,
+            interrupted: None,
             first_pts: None,
         })
     }
@@ -110,7 +107,7 @@ impl Session {
         &self.filter
     }
 
-    /// Lets Ctrl-C end the stream.
+    /// Lets Ctrl-C, and a request to terminate, end the stream.
     ///
     /// # Errors
     /// When the system refuses a handler.
@@ -171,7 +168,7 @@ impl Session {
     fn handle(&mut self, message: &gst::Message) -> Option<End> {
         use gst::MessageView;
         match message.view() {
-            MessageView::Eos(_) if self.interrupted => return Some(End::Interrupted),
+            MessageView::Eos(_) if self.interrupted.is_some() => return Some(End::Interrupted),
             MessageView::Eos(_) => return Some(End::Complete),
             MessageView::Error(error) => {
                 if self.wiring.verbose {
@@ -209,6 +206,9 @@ impl Session {
             self.seen.samples.push(sample);
         } else if let Some(sentence) = explain::missing_plugin(structure) {
             if !self.missing.contains(&sentence) {
+                if !self.wiring.quiet {
+                    self.progress.say(&sentence);
+                }
                 self.missing.push(sentence);
             }
         } else if structure.name() == "cudaconv-backend" && !self.wiring.quiet {
@@ -243,9 +243,16 @@ impl Session {
                 sentence: self.missing.join("; "),
                 usage: false,
             })),
-            INTERRUPT if self.interrupted => Some(End::Stopped),
+            INTERRUPT
+                if self
+                    .interrupted
+                    .is_some_and(|at| at.elapsed() > ONE_INTERRUPT) =>
+            {
+                Some(End::Stopped)
+            }
+            INTERRUPT if self.interrupted.is_some() => None,
             INTERRUPT => {
-                self.interrupted = true;
+                self.interrupted = Some(Instant::now());
                 if !self.wiring.quiet {
                     self.progress
                         .say("interrupted: finishing what was begun (once more to stop at once)");
@@ -260,7 +267,11 @@ impl Session {
     /// A warning is told once, however often it comes.
     fn warn(&mut self, warning: &gst::message::Warning) {
         let text = explain::warning(warning);
-        if !self.wiring.quiet && self.warned.insert(text.clone()) {
+        // Both are told in other words: what becomes of streams that are no video, and which
+        // package a missing decoder is in.
+        let expected = text.ends_with("Delayed linking failed")
+            || warning.error().matches(gst::StreamError::CodecNotFound);
+        if !self.wiring.quiet && !expected && self.warned.insert(text.clone()) {
             self.progress.say(&format!("warning: {text}"));
         }
         if self.wiring.verbose {
@@ -315,125 +326,6 @@ fn parse(description: &str) -> Result<gst::Pipeline, String> {
             ))
         }
     }
-}
-
-fn application(name: &str, text: &str) -> gst::Message {
-    let structure = gst::Structure::builder(name).field("text", text).build();
-    gst::message::Application::new(structure)
-}
-
-fn post(pipeline: &gst::Pipeline, name: &str, text: &str) {
-    // A bus that is flushing belongs to a pipeline that has ended: nobody wants to know.
-    let _ = pipeline.post_message(application(name, text));
-}
-
-/// Once the size is known: the right half of a comparison begins where the left one ends, and
-/// pictures that 4:2:0 cannot halve are encoded as 4:4:4.
-fn watch_caps(pipeline: &gst::Pipeline, filter: &gst::Element, odd_sizes: bool) {
-    let Some(pad) = filter.static_pad("src") else {
-        return;
-    };
-    let weak = pipeline.downgrade();
-    pad.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
-        if let (Some(event), Some(pipeline)) = (info.event(), weak.upgrade()) {
-            if let gst::EventView::Caps(caps) = event.view() {
-                apply_caps(&pipeline, caps.caps(), odd_sizes);
-            }
-        }
-        gst::PadProbeReturn::Ok
-    });
-}
-
-fn apply_caps(pipeline: &gst::Pipeline, caps: &gst::CapsRef, odd_sizes: bool) {
-    let Some(structure) = caps.structure(0) else {
-        return;
-    };
-    let side = |name: &str| structure.get::<i32>(name).unwrap_or(0);
-    let (mut width, height) = (side("width"), side("height"));
-    let mix = pipeline.by_name("mix");
-    if let Some(pad) = mix.and_then(|mix| mix.static_pad("sink_1")) {
-        pad.set_property("xpos", width);
-        width *= 2;
-    }
-    let Some(encodable) = pipeline.by_name("encodable") else {
-        return;
-    };
-    let even = width % 2 == 0 && height % 2 == 0;
-    if !even && odd_sizes {
-        post(
-            pipeline,
-            NOTE,
-            &format!(
-                "{width}x{height} is encoded as 4:4:4, for 4:2:0 needs even sizes; not every \
-                 player can show it"
-            ),
-        );
-    } else if !even {
-        let (width, height) = (width & !1, height & !1);
-        post(
-            pipeline,
-            NOTE,
-            &format!("this encoder takes even sizes alone: the picture is cut to {width}x{height}"),
-        );
-    }
-    let text = output::encodable(even || !odd_sizes);
-    if let Ok(caps) = gst::Caps::from_str(text) {
-        encodable.set_property("caps", caps);
-    }
-}
-
-/// Video is linked by the description itself; sound is led along, and a source without video is
-/// told of.
-fn watch_pads(pipeline: &gst::Pipeline, source: &gst::Element, audio: Option<AudioPlan>) {
-    let weak = pipeline.downgrade();
-    let videos = Arc::new(AtomicU32::new(0));
-    let seen = videos.clone();
-    source.connect_pad_added(move |_, pad| {
-        let Some(pipeline) = weak.upgrade() else {
-            return;
-        };
-        match media_of(pad).as_str() {
-            media if media.starts_with("video/") => {
-                if seen.fetch_add(1, Ordering::Relaxed) > 0 {
-                    post(
-                        &pipeline,
-                        NOTE,
-                        "another video stream of the input is left out",
-                    );
-                }
-            }
-            media if media.starts_with("audio/") => {
-                let Some(audio) = &audio else {
-                    return;
-                };
-                let (Ok(note) | Err(note)) = audio.attach(pipeline.upcast_ref(), pad);
-                post(&pipeline, NOTE, &note);
-            }
-            media => post(&pipeline, NOTE, &format!("a stream of {media} is left out")),
-        }
-    });
-    let weak = pipeline.downgrade();
-    source.connect_no_more_pads(move |source| {
-        if videos.load(Ordering::Relaxed) > 0 {
-            return;
-        }
-        let others: Vec<String> = source.src_pads().iter().map(media_of).collect();
-        let others = if others.is_empty() {
-            "nothing".to_owned()
-        } else {
-            others.join(", ")
-        };
-        if let Some(pipeline) = weak.upgrade() {
-            let text = format!("the input has no video that can be decoded, only {others}");
-            post(&pipeline, NO_VIDEO, &text);
-        }
-    });
-}
-
-fn media_of(pad: &gst::Pad) -> String {
-    let caps = pad.current_caps().unwrap_or_else(|| pad.query_caps(None));
-    let name = caps.structure(0).map(|s| s.name().to_string());
-    name.unwrap_or_else(|| "unknown kind".to_owned())
 }
 
 /// `1280x720 I420, 25 fps`.

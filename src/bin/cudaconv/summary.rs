@@ -106,7 +106,7 @@ impl Summary {
         for row in measure::rows(&self.seen.samples, &self.seen.stats) {
             let _ = writeln!(text, "{}", line(&row));
         }
-        let _ = writeln!(text, "\n{}", self.verdict());
+        let _ = write!(text, "\n{}", self.verdict());
         text
     }
 }

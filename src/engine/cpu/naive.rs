@@ -2,6 +2,7 @@
 //! sample at a time with every tap read from the frame. Any plan; the measure of the fast paths.
 
 use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
+use crate::filter::kernels::TRANSPARENT;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Distance;
@@ -107,8 +108,17 @@ fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: is
             let product = |x, y| source.at(x, y) * alpha.at(x, y);
             let colour = linear(&job.operation, &product, x, y);
             let alpha = linear(&job.operation, &|x, y| alpha.at(x, y), x, y);
-            if alpha > 0.0 { colour / alpha } else { 0.0 }
+            over_alpha(colour, alpha, alpha)
         }
+    }
+}
+
+/// `colour / alpha`, or 0 where the `opacity`, a mean of alpha, counts as 0.
+fn over_alpha(colour: f32, alpha: f32, opacity: f32) -> f32 {
+    if opacity >= TRANSPARENT as f32 {
+        colour / alpha
+    } else {
+        0.0
     }
 }
 
@@ -154,7 +164,7 @@ fn sum(kernel: &Correlation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isiz
 }
 
 /// `in' + Σ w·(in - centre) / Σ w` with one weight from the differences of all `joint` channels;
-/// with `alpha` that of the products with it, divided by the same mean of alpha.
+/// with `alpha` the weighted sum of the products with it, over that of alpha.
 fn bilateral_at(
     bilateral: &Bilateral,
     source: &Source,
@@ -173,7 +183,8 @@ fn bilateral_at(
     };
     let centre = value(source, x, y);
     let centre_alpha = alpha.map_or(1.0, |a| a.at(x, y));
-    let (mut sum, mut alpha_sum, mut weights) = (0.0f32, 0.0f32, 1.0f32);
+    let (mut sum, mut weights) = (0.0f32, 1.0f32);
+    let (mut colours, mut alphas) = (centre, centre_alpha);
     for &(dx, dy, space) in &bilateral.taps {
         let (u, v) = (x + dx as isize, y + dy as isize);
         let differences = joint.iter().map(|s| value(s, u, v) - value(s, x, y));
@@ -184,14 +195,13 @@ fn bilateral_at(
         let weight = squared.mul_add(color, space).exp2();
         sum = weight.mul_add(value(source, u, v) - centre, sum);
         if let Some(alpha) = alpha {
-            alpha_sum = weight.mul_add(alpha.at(u, v) - centre_alpha, alpha_sum);
+            colours = weight.mul_add(value(source, u, v), colours);
+            alphas = weight.mul_add(alpha.at(u, v), alphas);
         }
         weights += weight;
     }
-    let mean = centre + sum / weights;
-    match centre_alpha + alpha_sum / weights {
-        _ if alpha.is_none() => mean,
-        alpha if alpha > 0.0 => mean / alpha,
-        _ => 0.0,
+    match alpha {
+        None => centre + sum / weights,
+        Some(_) => over_alpha(colours, alphas, alphas / weights),
     }
 }

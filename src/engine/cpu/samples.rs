@@ -2,6 +2,7 @@
 
 use super::isa::for_each_isa;
 use super::simd::Simd;
+use crate::filter::kernels::TRANSPARENT;
 use crate::filter::layout::Sample;
 
 for_each_isa! {
@@ -165,7 +166,11 @@ fn divide_row_body<S: Simd>(_: S, values: &mut [f32], divisor: Divisor) {
 fn divide_by_alpha_row_body<S: Simd>(_: S, colours: &mut [f32], alphas: &[f32]) {
     for (colour, &alpha) in colours.iter_mut().zip(alphas) {
         let quotient = *colour / alpha;
-        *colour = if alpha > 0.0 { quotient } else { 0.0 };
+        *colour = if alpha >= TRANSPARENT as f32 {
+            quotient
+        } else {
+            0.0
+        };
     }
 }
 
