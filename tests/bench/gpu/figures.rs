@@ -1,0 +1,45 @@
+//! Figures with names, as a table and as TOML.
+
+use std::fmt::Write as _;
+
+struct Figure {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    /// What bounds the value, in its unit, measured in the same run.
+    floor: Option<f64>,
+}
+
+#[derive(Default)]
+pub struct Figures(Vec<Figure>);
+
+impl Figures {
+    /// Keeps a figure and prints it.
+    pub fn add(&mut self, name: String, value: f64, unit: &'static str, floor: Option<f64>) {
+        let against = floor.map_or(String::new(), |floor| {
+            format!("  floor {floor:>9.1}  {:>5.2} x", value / floor)
+        });
+        println!("{name:<52} {value:>10.1} {unit:<3}{against}");
+        self.0.push(Figure {
+            name,
+            value,
+            unit,
+            floor,
+        });
+    }
+
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for figure in &self.0 {
+            let _ = write!(
+                text,
+                "\n[[figure]]\nname = \"{}\"\nvalue = {:.2}\nunit = \"{}\"\n",
+                figure.name, figure.value, figure.unit
+            );
+            if let Some(floor) = figure.floor {
+                let _ = writeln!(text, "floor = {floor:.2}");
+            }
+        }
+        text
+    }
+}
