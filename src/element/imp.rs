@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::report::Reporter;
 use super::settings::{PROPERTIES, Settings, needs_ready};
 use super::streaming::{Item, Qos, Stream};
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, Opened, Request};
 use crate::filter::{Layout, Plan, PlanError, layout};
 
 /// See the plugin's documentation for what it computes.
@@ -27,6 +27,8 @@ pub struct CudaConv {
     early_warnings: Mutex<Vec<String>>,
     /// From NULL→READY to READY→NULL; replaced when an engine fails and another goes on.
     pub(super) engine: Mutex<Option<Arc<dyn Engine>>>,
+    /// What was asked for at NULL→READY, and what it gave.
+    opened: Mutex<Option<(Request, Opened)>>,
     pub(super) queue: Arc<Queue<Item>>,
     /// The sink pad's streaming thread owns it: taken by whoever holds that pad's stream lock,
     /// and by state changes once the pads are inactive.
@@ -71,47 +73,67 @@ impl CudaConv {
         gst::element_imp_warning!(self, gst::LibraryError::Settings, ("{text}"));
     }
 
-    /// Opens the engine and checks what can be checked without a format.
-    fn prepare_start(&self) -> Result<(), gst::StateChangeError> {
+    /// NULL→READY: opens the engine and checks what can be checked without a format.
+    fn open_engine(&self) -> Result<(), gst::StateChangeError> {
         let early = std::mem::take(&mut *lock(&self.early_warnings));
         for text in early {
             self.post_setting_warning(&text);
         }
         let settings = self.settings();
-        let opened = engine::open(settings.backend).map_err(|error| {
-            gst::element_imp_error!(
-                self,
-                gst::ResourceError::OpenRead,
-                ("{error}"),
-                ["{error:?}"]
-            );
+        let request = settings.engine_request();
+        let opened = engine::open(request).map_err(|error| {
+            gst::element_imp_error!(self, gst::ResourceError::OpenRead, ("{error}"));
             gst::StateChangeError
         })?;
-        let engine = opened.engine;
-        if let Err(error) = check_without_format(&settings, &*engine) {
+        if let Err(error) = check_without_format(&settings, &*opened.engine) {
             gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
             return Err(gst::StateChangeError);
         }
+        *lock(&self.engine) = Some(opened.engine.clone());
+        *lock(&self.opened) = Some((request, opened));
+        Ok(())
+    }
+
+    /// READY→PAUSED: all counts start anew, with the engine that the properties ask for now; an
+    /// engine that failed in the last run is given another chance.
+    fn start(&self) -> Result<(), gst::StateChangeError> {
+        let opened = lock(&self.opened).clone();
+        let fresh = opened.filter(|(request, opened)| {
+            let engine = lock(&self.engine);
+            *request == self.settings().engine_request()
+                && engine
+                    .as_ref()
+                    .is_some_and(|engine| Arc::ptr_eq(engine, &opened.engine))
+        });
+        let opened = match fresh {
+            Some((_, opened)) => opened,
+            None => {
+                self.open_engine()?;
+                let opened = lock(&self.opened).clone();
+                opened.ok_or(gst::StateChangeError)?.1
+            }
+        };
+        self.reporter.reset();
+        *lock(&self.qos) = Qos::default();
+        let engine = &opened.engine;
         gst::info!(
             CAT,
             imp = self,
-            "{} on {}: {}",
+            "{} on {}",
             engine.backend(),
-            engine.device(),
-            opened.reason
+            engine.device()
         );
         self.reporter.set_engine(engine.backend(), engine.device());
         self.post_structure(
             gst::Structure::builder("cudaconv-backend")
                 .field("backend", engine.backend())
                 .field("device", engine.device())
-                .field("driver", "")
-                .field("cuda", "")
+                .field("driver", &opened.driver)
+                .field("cuda", &opened.cuda)
                 .field("reason", &opened.reason)
-                .field("device-id", -1i32)
+                .field("device-id", opened.device_id)
                 .build(),
         );
-        *lock(&self.engine) = Some(engine);
         Ok(())
     }
 
@@ -241,6 +263,7 @@ impl ObjectSubclass for CudaConv {
             settings_serial: AtomicU64::new(0),
             early_warnings: Mutex::default(),
             engine: Mutex::default(),
+            opened: Mutex::default(),
             queue: Arc::default(),
             stream: Mutex::default(),
             output_pool: Mutex::default(),
@@ -321,11 +344,16 @@ impl ElementImpl for CudaConv {
 
     fn pad_templates() -> &'static [gst::PadTemplate] {
         static TEMPLATES: LazyLock<Vec<gst::PadTemplate>> = LazyLock::new(|| {
-            let side = 1..=i32::try_from(layout::MAX_SIDE).expect("a small constant");
-            let caps = gst_video::VideoCapsBuilder::new()
-                .format_list(layout::supported_formats())
-                .width_range(side.clone())
-                .height_range(side)
+            let side = gst::IntRange::new(
+                1,
+                i32::try_from(layout::MAX_SIDE).expect("a small constant"),
+            );
+            let formats = layout::supported_formats().map(|format| format.to_str());
+            // Without `framerate`: caps that have none are not to be refused.
+            let caps = gst::Caps::builder("video/x-raw")
+                .field("format", gst::List::new(formats))
+                .field("width", side)
+                .field("height", side)
                 .build();
             [
                 ("sink", gst::PadDirection::Sink),
@@ -345,11 +373,8 @@ impl ElementImpl for CudaConv {
         transition: gst::StateChange,
     ) -> Result<gst::StateChangeSuccess, gst::StateChangeError> {
         match transition {
-            gst::StateChange::NullToReady => self.prepare_start()?,
-            gst::StateChange::ReadyToPaused => {
-                self.reporter.reset();
-                *lock(&self.qos) = Qos::default();
-            }
+            gst::StateChange::NullToReady => self.open_engine()?,
+            gst::StateChange::ReadyToPaused => self.start()?,
             _ => (),
         }
         let success = self.parent_change_state(transition)?;
@@ -360,7 +385,7 @@ impl ElementImpl for CudaConv {
                 drop(stream);
             }
             gst::StateChange::ReadyToNull => {
-                let engine = lock(&self.engine).take();
+                let engine = (lock(&self.engine).take(), lock(&self.opened).take());
                 drop(engine);
             }
             _ => (),

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use gst::prelude::*;
 use gst::subclass::prelude::*;
 
-use super::CAT;
 use super::allocation;
 use super::imp::{CudaConv, lock};
 use super::queue::Flow;
 use super::settings::Settings;
 use super::streaming::{Filter, Format, Item, Stream};
-use crate::engine::{Engine, EngineError, Frame, Prepared};
+use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request};
 use crate::filter::plan::{Plan, PlanError};
 use crate::filter::{FilterSpec, Layout};
 use crate::latency::ServiceEstimate;
@@ -28,8 +27,15 @@ fn frame_duration(info: &gst_video::VideoInfo) -> Option<Duration> {
 /// A first trial frame that took longer is not repeated: what it says is near enough.
 const LONG_TRIAL: Duration = Duration::from_millis(50);
 
+/// What the next frame is to be filtered with.
+pub(super) struct Wanted {
+    pub engine: Arc<dyn Engine>,
+    pub settings: Arc<Settings>,
+    serial: u64,
+}
+
 #[derive(Debug, thiserror::Error)]
-enum FilterError {
+pub(super) enum FilterError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -47,25 +53,18 @@ impl CudaConv {
             .format
             .as_ref()
             .is_some_and(|known| known.caps == caps);
-        if known && stream.pool.is_some() {
+        if known {
             return self.enqueue_event(event);
         }
         self.queue.drain()?;
-        (stream.format, stream.filter) = (None, None);
-        let (engine, settings, serial) = self.engine_and_settings()?;
+        (stream.format, stream.filter, stream.pool) = (None, None, None);
         let started = Instant::now();
-        let made = self.make_filter(&settings.filter, &format, &engine, true);
-        let made = made.map_err(|error| self.fail_settings(&error))?;
-        let made = made.ok_or(gst::FlowError::NotNegotiated)?;
+        let wanted = self.wanted()?;
+        let (filter, trial) = self.ready_filter(&wanted, &format)?;
         self.enqueue_event(event)?;
         self.queue.drain()?;
-        self.take_output_pool(stream, &format, &engine)?;
+        self.take_output_pool(stream, &format, &*filter.engine)?;
         self.ask_whether_live();
-        let trial = self.warm_up(&format, &*made.0).map_err(|error| {
-            gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
-            gst::FlowError::Error
-        })?;
-        self.install(stream, made, &settings.filter, &format, &engine, trial);
         let frame_duration = frame_duration(&format.info);
         if self
             .reporter
@@ -73,9 +72,72 @@ impl CudaConv {
         {
             self.post_latency();
         }
-        stream.serial = serial;
+        self.install(stream, filter, wanted.serial);
         stream.format = Some(format);
         Ok(gst::FlowSuccess::Ok)
+    }
+
+    /// A filter that has run a trial frame, and what that took.
+    fn ready_filter(
+        &self,
+        wanted: &Wanted,
+        format: &Arc<Format>,
+    ) -> Result<(Filter, Duration), gst::FlowError> {
+        let ready = |engine: &Arc<dyn Engine>| {
+            let filter = make_filter(&wanted.settings.filter, format, engine, true)?;
+            let filter = filter.ok_or_else(|| EngineError {
+                call: "prepare".into(),
+                reason: "the engine is not ready".into(),
+                device: engine.device().into(),
+            })?;
+            let trial = warm_up(format, &*filter.prepared)?;
+            *lock(&filter.service) = ServiceEstimate::from_trial(trial);
+            Ok((filter, trial))
+        };
+        let result = ready(&wanted.engine).or_else(|error| match error {
+            FilterError::Engine(error) => ready(&self.fall_back(&wanted.settings, error)?),
+            error => Err(error),
+        });
+        result.map_err(|error| {
+            match &error {
+                FilterError::Plan(error) => {
+                    gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
+                }
+                FilterError::Engine(error) => {
+                    gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
+                }
+            }
+            gst::FlowError::NotNegotiated
+        })
+    }
+
+    /// Under `backend=auto` the CPU takes over from an engine that failed, with one warning.
+    ///
+    /// # Errors
+    /// The failure itself, where nothing takes over.
+    pub(super) fn fall_back(
+        &self,
+        settings: &Settings,
+        failure: EngineError,
+    ) -> Result<Arc<dyn Engine>, EngineError> {
+        let current = lock(&self.engine).clone();
+        if let Some(cpu) = current.filter(|engine| engine.backend() == "cpu") {
+            return Ok(cpu);
+        }
+        if settings.backend != Backend::Auto {
+            return Err(failure);
+        }
+        let opened = engine::open(Request {
+            backend: Backend::Cpu,
+            ..settings.engine_request()
+        })?;
+        *lock(&self.engine) = Some(opened.engine.clone());
+        gst::element_imp_warning!(
+            self,
+            gst::LibraryError::Failed,
+            ("{failure}. The stream goes on with the CPU from this frame on")
+        );
+        Ok(opened.engine)
     }
 
     fn read_caps(&self, caps: &gst::Caps) -> Result<Format, gst::FlowError> {
@@ -109,16 +171,15 @@ impl CudaConv {
         })
     }
 
-    fn engine_and_settings(&self) -> Result<(Arc<dyn Engine>, Arc<Settings>, u64), gst::FlowError> {
+    pub(super) fn wanted(&self) -> Result<Wanted, gst::FlowError> {
         let engine = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
         // Read before the settings: a change in between is then seen again at the next frame.
         let serial = self.settings_serial.load(Ordering::Acquire);
-        Ok((engine, self.settings(), serial))
-    }
-
-    fn fail_settings(&self, error: &FilterError) -> gst::FlowError {
-        gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
-        gst::FlowError::NotNegotiated
+        Ok(Wanted {
+            engine,
+            settings: self.settings(),
+            serial,
+        })
     }
 
     /// The filter for the next frame: the one in force, or a new one when settings, engine or
@@ -126,95 +187,62 @@ impl CudaConv {
     pub(super) fn current_filter(
         &self,
         stream: &mut Stream,
-        settings: &Settings,
+        wanted: &Wanted,
     ) -> Result<Arc<Filter>, gst::FlowError> {
         let format = stream.format.clone().ok_or(gst::FlowError::NotNegotiated)?;
         let filter = stream.filter.clone().ok_or(gst::FlowError::NotNegotiated)?;
-        if self.src_pad.check_reconfigure() {
+        if stream.pool.is_none() || self.src_pad.needs_reconfigure() {
             self.queue.drain()?;
-            self.take_output_pool(stream, &format, &filter.engine)?;
+            self.take_output_pool(stream, &format, &*filter.engine)?;
         }
-        let (engine, _, serial) = self.engine_and_settings()?;
-        let same_engine = Arc::ptr_eq(&engine, &filter.engine);
-        if same_engine && serial == stream.serial {
+        if !Arc::ptr_eq(&wanted.engine, &filter.engine) {
+            let (filter, _) = self.ready_filter(wanted, &format)?;
+            return Ok(self.install(stream, filter, wanted.serial));
+        }
+        if wanted.serial == stream.serial {
             return Ok(filter);
         }
-        if same_engine && filter.spec == settings.filter {
-            stream.serial = serial;
+        if filter.spec == wanted.settings.filter {
+            stream.serial = wanted.serial;
             return Ok(filter);
         }
-        match self.make_filter(&settings.filter, &format, &engine, !same_engine) {
-            Ok(Some(made)) => {
-                stream.serial = serial;
-                let expected = Duration::ZERO;
-                self.install(stream, made, &settings.filter, &format, &engine, expected);
-            }
+        match make_filter(&wanted.settings.filter, &format, &wanted.engine, false) {
+            Ok(Some(made)) => Ok(self.install(stream, made, wanted.serial)),
             // Still loading: the old values apply, the next frame asks again.
-            Ok(None) => (),
+            Ok(None) => Ok(filter),
             Err(error) => {
-                stream.serial = serial;
+                stream.serial = wanted.serial;
                 gst::element_imp_warning!(
                     self,
                     gst::LibraryError::Settings,
                     ("{error}. The settings before this change stay in force")
                 );
+                Ok(filter)
             }
         }
-        stream.filter.clone().ok_or(gst::FlowError::NotNegotiated)
     }
 
-    /// Plans and prepares `spec`; `None` while the engine has to load something first.
-    fn make_filter(
-        &self,
-        spec: &FilterSpec,
-        format: &Format,
-        engine: &Arc<dyn Engine>,
-        wait: bool,
-    ) -> Result<Option<(Arc<dyn Prepared>, Arc<Plan>)>, FilterError> {
-        let plan = Arc::new(Plan::new(spec, &format.layout, engine.abilities())?);
-        gst::debug!(
-            CAT,
-            imp = self,
-            "{} as {:?}",
-            plan.layout.format,
-            plan.algorithm
-        );
-        Ok(engine
-            .prepare(&plan, wait)?
-            .map(|prepared| (prepared, plan)))
-    }
-
-    fn install(
-        &self,
-        stream: &mut Stream,
-        (prepared, plan): (Arc<dyn Prepared>, Arc<Plan>),
-        spec: &FilterSpec,
-        format: &Arc<Format>,
-        engine: &Arc<dyn Engine>,
-        expected: Duration,
-    ) {
+    fn install(&self, stream: &mut Stream, filter: Filter, serial: u64) -> Arc<Filter> {
+        let engine = &filter.engine;
         self.reporter.set_engine(engine.backend(), engine.device());
-        self.reporter.set_method(plan.algorithm.nick());
-        stream.filter = Some(Arc::new(Filter {
-            spec: spec.clone(),
-            format: format.clone(),
-            engine: engine.clone(),
-            prepared,
-            service: Mutex::new(ServiceEstimate::from_trial(expected)),
-        }));
+        self.reporter.set_method(filter.method);
+        let filter = Arc::new(filter);
+        stream.filter = Some(filter.clone());
+        stream.serial = serial;
+        filter
     }
 
     fn take_output_pool(
         &self,
         stream: &mut Stream,
         format: &Format,
-        engine: &Arc<dyn Engine>,
+        engine: &dyn Engine,
     ) -> Result<(), gst::FlowError> {
         // Consumed first: a RECONFIGURE from now on means another round.
         self.src_pad.check_reconfigure();
         stream.pool = None;
         let depth = self.settings().depth;
-        let pool = allocation::decide(&self.src_pad, &format.caps, &format.info, &**engine, depth);
+        let pool = allocation::decide(&self.src_pad, &format.caps, &format.info, engine, depth);
         let pool = pool.map_err(|error| {
             if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
                 return gst::FlowError::Flushing;
@@ -230,22 +258,6 @@ impl CudaConv {
         *lock(&self.output_pool) = Some(pool.pool.clone());
         stream.pool = Some(pool);
         Ok(())
-    }
-
-    /// Runs a trial frame, so that what comes with the first one is paid now; returns what a
-    /// frame takes.
-    fn warm_up(&self, format: &Format, prepared: &dyn Prepared) -> Result<Duration, EngineError> {
-        let interlaced = format.info.interlace_mode() == gst_video::VideoInterlaceMode::Interleaved;
-        let timed = |frame| {
-            let started = Instant::now();
-            let (frame, timing) = prepared.submit(frame).wait();
-            timing.map(|_| (frame, started.elapsed()))
-        };
-        let (frame, first) = timed(Frame::blank(&format.layout, interlaced))?;
-        if first > LONG_TRIAL {
-            return Ok(first);
-        }
-        timed(frame).map(|(_, second)| second)
     }
 
     /// Upstream's LATENCY answer says whether the pipeline is live.
@@ -270,4 +282,39 @@ impl CudaConv {
             }
         }
     }
+}
+
+/// Plans and prepares `spec`; `None` while the engine has to load something first, unless `wait`.
+pub(super) fn make_filter(
+    spec: &FilterSpec,
+    format: &Arc<Format>,
+    engine: &Arc<dyn Engine>,
+    wait: bool,
+) -> Result<Option<Filter>, FilterError> {
+    let plan = Arc::new(Plan::new(spec, &format.layout, engine.abilities())?);
+    let prepared = engine.prepare(&plan, wait)?;
+    Ok(prepared.map(|prepared| Filter {
+        spec: spec.clone(),
+        format: format.clone(),
+        engine: engine.clone(),
+        method: plan.algorithm.nick(),
+        prepared,
+        service: Mutex::new(ServiceEstimate::from_trial(Duration::ZERO)),
+    }))
+}
+
+/// Runs a trial frame, so that what comes with the first one is paid now; returns what a frame
+/// takes.
+fn warm_up(format: &Format, prepared: &dyn Prepared) -> Result<Duration, EngineError> {
+    let interlaced = format.info.interlace_mode() == gst_video::VideoInterlaceMode::Interleaved;
+    let timed = |frame| {
+        let started = Instant::now();
+        let (frame, timing) = prepared.submit(frame).wait();
+        timing.map(|_| (frame, started.elapsed()))
+    };
+    let (frame, first) = timed(Frame::blank(&format.layout, interlaced))?;
+    if first > LONG_TRIAL {
+        return Ok(first);
+    }
+    timed(frame).map(|(_, second)| second)
 }

@@ -1,7 +1,6 @@
 //! The source side: the task that takes the queue's head, waits until it is done, and pushes it
 //! at once.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use gst::prelude::*;
@@ -10,12 +9,12 @@ use gst::subclass::prelude::*;
 use super::CAT;
 use super::allocation;
 use super::imp::{CudaConv, lock};
+use super::negotiation::{FilterError, make_filter};
 use super::queue::Flow;
 use super::report::Done;
 use super::settings::Settings;
-use super::streaming::{Arrived, FilteredFrame, Item};
-use crate::engine::{self, Backend, EngineError, Frame};
-use crate::filter::Plan;
+use super::streaming::{Arrived, Filter, FilteredFrame, Item};
+use crate::engine::{EngineError, Frame};
 use crate::latency::{EngineTiming, FrameTiming, Stage};
 
 impl CudaConv {
@@ -77,8 +76,7 @@ impl CudaConv {
         let (frame, engine) = match result {
             Ok(timing) => (frame, timing),
             Err(error) => {
-                let plan = (&filter.spec, &filter.format.layout);
-                let redone = self.redo_on_cpu(&arrived.settings, plan, frame, error);
+                let redone = self.redo_on_cpu(&arrived.settings, &filter, frame, error);
                 redone.inspect_err(|_| self.count_dropped(1))?
             }
         };
@@ -149,37 +147,20 @@ impl CudaConv {
     fn redo_on_cpu(
         &self,
         settings: &Settings,
-        (spec, layout): (&crate::filter::FilterSpec, &Arc<crate::filter::Layout>),
+        filter: &Filter,
         frame: Frame,
         error: EngineError,
     ) -> Result<(Frame, EngineTiming), gst::FlowError> {
-        let fail = |error: &dyn std::fmt::Display| {
+        let redone = self.fall_back(settings, error).map_err(FilterError::from);
+        let redone = redone.and_then(|cpu| make_filter(&filter.spec, &filter.format, &cpu, true));
+        let redone = redone.and_then(|filter| {
+            let filter = filter.expect("the CPU engine has nothing to load");
+            let (frame, timing) = filter.prepared.submit(frame).wait();
+            Ok((frame, timing?))
+        });
+        redone.map_err(|error| {
             gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
             gst::FlowError::Error
-        };
-        let current = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
-        let cpu = match current.backend() {
-            "cpu" => current,
-            _ if settings.backend == Backend::Auto => {
-                let opened = engine::open(Backend::Cpu).map_err(|error| fail(&error))?;
-                *lock(&self.engine) = Some(opened.engine.clone());
-                gst::element_imp_warning!(
-                    self,
-                    gst::LibraryError::Failed,
-                    ("{error}. The stream goes on with the CPU from this frame on")
-                );
-                opened.engine
-            }
-            _ => return Err(fail(&error)),
-        };
-        let plan = Plan::new(spec, layout, cpu.abilities()).map_err(|error| fail(&error))?;
-        let prepared = cpu
-            .prepare(&Arc::new(plan), true)
-            .map_err(|error| fail(&error))?;
-        let prepared = prepared.ok_or_else(|| fail(&error))?;
-        let (frame, timing) = prepared.submit(frame).wait();
-        timing
-            .map(|timing| (frame, timing))
-            .map_err(|error| fail(&error))
+        })
     }
 }

@@ -198,11 +198,10 @@ impl Reporter {
             inner.last_message = last_message(done, over);
             telling.notify = true;
         }
-        telling.latency_changed =
-            inner
+        telling.latency_changed = inner.live
+            && inner
                 .answer
-                .record(now, latency, Duration::from_nanos(settings.budget))
-                && inner.live;
+                .record(now, latency, Duration::from_nanos(settings.budget));
         telling
     }
 

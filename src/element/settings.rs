@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use gst::glib;
 use gst::prelude::*;
 
-use crate::engine::Backend;
+use crate::engine::{Backend, Request};
 use crate::filter::FilterSpec;
 use crate::filter::spec::{
     Alpha, Border, Distance, Kernel, Matrix, Method, Planes, Precision, Window,
@@ -68,10 +68,10 @@ impl Settings {
     /// A sentence for users when the value is refused; the old value then stands.
     pub fn set(&mut self, name: &str, value: &glib::Value) -> Result<(), String> {
         fn get<'a, T: glib::value::FromValue<'a>>(value: &'a glib::Value) -> T {
+            let Ok(value) = value.get::<T>() else {
+                unreachable!("GObject checked the type against the specification")
+            };
             value
-                .get::<T>()
-                .ok()
-                .expect("GObject checked the type against the specification")
         }
         let f = &mut self.filter;
         match name {
@@ -113,6 +113,15 @@ impl Settings {
         };
         self.matrix_text = text;
         Ok(())
+    }
+
+    /// What the engine is asked for.
+    pub fn engine_request(&self) -> Request {
+        Request {
+            backend: self.backend,
+            device_id: self.cuda_device_id,
+            depth: self.depth as usize,
+        }
     }
 
     /// The value of the writable property `name`.

@@ -69,6 +69,8 @@ pub struct Filter {
     pub spec: FilterSpec,
     pub format: Arc<Format>,
     pub engine: Arc<dyn Engine>,
+    /// How it is computed, as `stats` calls it.
+    pub method: &'static str,
     pub prepared: Arc<dyn Prepared>,
     pub service: Mutex<ServiceEstimate>,
 }
@@ -116,8 +118,9 @@ impl CudaConv {
         let mut stream = lock(&self.stream);
         let stream = &mut *stream;
         self.sync_controlled_properties(stream, &buffer);
-        let settings = self.settings();
-        let filter = self.current_filter(stream, &settings)?;
+        let wanted = self.wanted()?;
+        let filter = self.current_filter(stream, &wanted)?;
+        let settings = wanted.settings;
         let number = self.reporter.arrived();
         if settings.qos && self.is_late(stream, &buffer) {
             self.drop_frame(stream, &buffer);

@@ -27,19 +27,35 @@ pub enum Backend {
     Cpu,
 }
 
+/// What an element asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    pub backend: Backend,
+    /// CUDA device; -1 = any.
+    pub device_id: i32,
+    /// Frames in flight, 1 to 8.
+    pub depth: usize,
+}
+
 /// An engine that was opened, and why this one.
+#[derive(Clone)]
 pub struct Opened {
     pub engine: Arc<dyn Engine>,
     /// A sentence for users.
     pub reason: String,
+    /// Versions of the NVIDIA driver and of CUDA; empty where they play no part.
+    pub driver: String,
+    pub cuda: String,
+    /// CUDA device in use; -1 on the CPU.
+    pub device_id: i32,
 }
 
-/// Opens the engine that `backend` asks for.
+/// Opens the engine that is asked for.
 ///
 /// # Errors
 /// When that engine is not to be had.
-pub fn open(backend: Backend) -> Result<Opened, EngineError> {
-    let reason = match backend {
+pub fn open(request: Request) -> Result<Opened, EngineError> {
+    let reason = match request.backend {
         Backend::Cuda => {
             return Err(EngineError {
                 call: "backend=cuda".into(),
@@ -53,6 +69,9 @@ pub fn open(backend: Backend) -> Result<Opened, EngineError> {
     Ok(Opened {
         engine: Arc::new(cpu::CpuEngine::new()?),
         reason: reason.into(),
+        driver: String::new(),
+        cuda: String::new(),
+        device_id: -1,
     })
 }
 

@@ -135,7 +135,7 @@ impl Job {
         let filters = |index: usize| matches!(actions[index], Action::Filter { .. });
         let colours = (0..actions.len())
             .any(|index| filters(index) && group.channels[index].role != Role::Alpha);
-        Some(Job {
+        let mut job = Job {
             operation: if (0..actions.len()).any(filters) {
                 Operation::new(&filter, spec, layout)
             } else {
@@ -148,7 +148,33 @@ impl Job {
             group: group.clone(),
             actions,
             border: spec.border,
-        })
+        };
+        if filter.keeps_constants() && layout.depth > 8 {
+            job.centre(layout.max_code());
+        }
+        Some(job)
+    }
+
+    /// Measures inputs from the middle of the code range instead of the zero level, which makes
+    /// no difference to a filter that keeps constants but halves the largest sums, and with them
+    /// their rounding.
+    fn centre(&mut self, max_code: u32) {
+        if self.premultiply || self.sums_are_whole(max_code) {
+            return;
+        }
+        let middle = max_code.div_ceil(2) as f32;
+        for action in &mut self.actions {
+            if let Action::Filter {
+                zero,
+                offset,
+                beyond,
+            } = action
+            {
+                *offset += middle - *zero;
+                *beyond -= middle - *zero;
+                *zero = middle;
+            }
+        }
     }
 }
 

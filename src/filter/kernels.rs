@@ -9,6 +9,10 @@ pub const MAX_RADIUS: u32 = 32;
 /// `x² / sigma²` stays finite in float32 above.
 pub const MIN_SIGMA: f64 = 1e-6;
 
+/// A filtered alpha below this, in code values, counts as 0, so that a premultiplied colour is
+/// not divided by what is left of weights which float32 rounds to 0.
+pub const TRANSPARENT: f64 = 1.0 / 1_048_576.0;
+
 /// Coefficients of a correlation, row by row; both sides odd.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Coefficients {
@@ -168,20 +172,7 @@ impl Filter {
                     vertical,
                 })
             }
-            Kernel::Sharpen => {
-                let a = spec.amount;
-                of_sum_one(Coefficients::square(&[
-                    0.0,
-                    -a,
-                    0.0,
-                    -a,
-                    1.0 + 4.0 * a,
-                    -a,
-                    0.0,
-                    -a,
-                    0.0,
-                ]))
-            }
+            Kernel::Sharpen => sharpen(spec),
             Kernel::Unsharp => of_sum_one(unsharp(spec, subsampling)),
             Kernel::Emboss => whole(Coefficients::square(&[
                 -2.0, -1.0, 0.0, -1.0, 1.0, 1.0, 0.0, 1.0, 2.0,
@@ -198,7 +189,7 @@ impl Filter {
             Kernel::PrewittX => whole(gradient(&PREWITT).0),
             Kernel::PrewittY => whole(gradient(&PREWITT).1),
             Kernel::Prewitt => magnitude(gradient(&PREWITT)),
-            Kernel::Custom => whole(custom(spec.matrix.as_ref()?)),
+            Kernel::Custom => custom(spec.matrix.as_ref()?, spec.divisor),
             Kernel::Bilateral => bilateral(spec, subsampling),
         })
     }
@@ -233,6 +224,17 @@ impl Filter {
         }
     }
 
+    /// Whether a constant picture stays as it is: coefficients whose sum is the divisor.
+    pub fn keeps_constants(&self) -> bool {
+        match self {
+            Filter::Linear {
+                coefficients,
+                divisor,
+            } => (coefficients.sum() / divisor - 1.0).abs() <= 1e-6,
+            Filter::Magnitude { .. } | Filter::Bilateral(_) => false,
+        }
+    }
+
     /// Whether the result is the input: one coefficient, equal to the divisor.
     pub fn is_copy(&self) -> bool {
         match self {
@@ -259,11 +261,62 @@ fn taps(radius: u32, subsampling: u32) -> usize {
     2 * radius.div_ceil(subsampling) as usize + 1
 }
 
-fn custom(matrix: &Matrix) -> Coefficients {
-    Coefficients::Full {
+/// Numbers as they were written: the smallest power of ten that makes all of them whole, and the
+/// whole numbers. `reads_as(x, i)` says whether `x` is read as the number `i`.
+///
+/// 0.3 is no binary fraction. Taken as 3 by 10, its products are exact, and halves are rounded as
+/// halves on every engine; taken as a float32 they would fall to either side by chance.
+fn as_written(numbers: &[f64], reads_as: impl Fn(f64, usize) -> bool) -> Option<(Vec<f64>, f64)> {
+    /// Digits that every float32 keeps.
+    const DIGITS: i32 = 6;
+    /// Whole numbers below are exact in float32.
+    const LARGEST: f64 = 16_777_216.0;
+    (0..=DIGITS).map(|n| 10f64.powi(n)).find_map(|power| {
+        let whole: Vec<f64> = numbers.iter().map(|x| (x * power).round()).collect();
+        let same = whole
+            .iter()
+            .enumerate()
+            .all(|(i, x)| x.abs() < LARGEST && reads_as(x / power, i));
+        same.then_some((whole, power))
+    })
+}
+
+/// `value * power` for a value in decimal notation.
+fn times_power_of_ten(value: f64, power: f64) -> f64 {
+    let whole = (value * power).round();
+    if whole / power == value {
+        whole
+    } else {
+        value * power
+    }
+}
+
+fn custom(matrix: &Matrix, divisor: f64) -> Filter {
+    let numbers: Vec<f64> = matrix.coefficients.iter().map(|&k| f64::from(k)).collect();
+    let reads_as = |x: f64, i: usize| x as f32 == matrix.coefficients[i];
+    let (weights, power) = as_written(&numbers, reads_as).unwrap_or((numbers, 1.0));
+    let coefficients = Coefficients::Full {
         width: matrix.width,
         height: matrix.height,
-        weights: matrix.coefficients.iter().map(|&k| f64::from(k)).collect(),
+        weights,
+    };
+    if divisor == 0.0 && coefficients.sums_to_zero() {
+        return Filter::Linear {
+            coefficients,
+            divisor: power,
+        };
+    }
+    Filter::whole(coefficients, times_power_of_ten(divisor, power))
+}
+
+/// `identity - amount · laplacian`.
+fn sharpen(spec: &FilterSpec) -> Filter {
+    let (whole, power) =
+        as_written(&[spec.amount], |x, _| x == spec.amount).unwrap_or((vec![spec.amount], 1.0));
+    let (a, centre) = (whole[0], power + 4.0 * whole[0]);
+    Filter::Linear {
+        coefficients: Coefficients::square(&[0.0, -a, 0.0, -a, centre, -a, 0.0, -a, 0.0]),
+        divisor: times_power_of_ten(given_or(spec.divisor, 1.0), power),
     }
 }
 

@@ -81,7 +81,7 @@ pub struct Channel {
 /// Channels that share one sampling grid and are filtered together: the three colours of RGB,
 /// packed or planar, with their alpha; packed 4:4:4 YUV with its alpha; U and V where they are
 /// interleaved; else one component.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group {
     pub channels: Vec<Channel>,
     /// Luma pixels per sample, horizontally and vertically (1 or 2).

@@ -14,7 +14,8 @@
 //! - magnitude: `s = sqrt(fma(sy, sy, sx·sx))`.
 //! - `out = clamp(round_half_even(s / divisor + offset))`, IEEE division, `offset` = zero + bias.
 //! - alpha premultiplied: the channels filtered are `in'·a` (one float32 product) and `a`; with
-//!   `f = s / divisor` of each, `out = f_colour / f_alpha + offset`, or `offset` where `f_alpha <= 0`.
+//!   `f = s / divisor` of each, `out = f_colour / f_alpha + offset`, or `offset` where `f_alpha` is
+//!   below [`TRANSPARENT`](super::kernels::TRANSPARENT), as it is wherever all alpha is 0.
 //!   Beyond the edge the product is that of the two values there. The alpha channel itself is
 //!   filtered as without premultiplication.
 //!
@@ -24,13 +25,14 @@
 //!
 //! # Bilateral
 //! Differences are taken between values of `in'`, the centre's weight is 1, and
-//! `out = clamp(round_half_even(f + offset))`. In float32, but in no fixed order:
+//! `out = clamp(round_half_even(c + Σ w·(in' - c) / Σ w + offset))`. In float32, in no fixed order:
 //! - a channel of role colour: one weight from the differences of all colour channels of the group
 //!   (L1: the square of their sum of magnitudes, L2: the sum of their squares);
 //! - any other channel, alpha too: a weight of its own, from its own differences.
-//! - alpha premultiplied: values and differences of the colours are those of `p = in'·a`, with
-//!   `color_premultiplied` for `color`; with the same weights `f_a` is the mean of `a`, and
-//!   `out = f_p / f_a + offset`, or `offset` where `f_a <= 0`.
+//! - alpha premultiplied: the differences of the colours are those of `p = in'·a`, with
+//!   `color_premultiplied` for `color`, and `out = Σ w·p / Σ w·a + offset`, or `offset` where
+//!   `Σ w·a / Σ w` is below `TRANSPARENT`; the sums have the centre in them, as differences from
+//!   it would cancel where it is opaque and all else is not.
 //!
 //! # Decisions
 //! - A filter that changes nothing (one coefficient, equal to the divisor; a bilateral with a sigma
@@ -38,9 +40,15 @@
 //!   with a bias an addition. The bilateral has no divisor.
 //! - `planes=auto` with coefficients that sum to zero filters luma and grey, and fills chroma with
 //!   neutral; RGB has no chroma, and every colour is filtered under each value of `planes`.
+//! - Coefficients of `custom` and the amount of `sharpen` are the decimal numbers that were written,
+//!   where at most six places make them whole: 0.3 -0.2 0.7 by 0.8 is 3 -2 7 by 8, exactly.
 //! - Coefficients that a power of two makes whole numbers of 24 bits become the smallest whole
 //!   numbers of their ratios, with the divisor to match: 0.25 0.5 0.25 by 1 becomes 1 2 1 by 4, nine
 //!   times 0.1 becomes a box by 9. Each vector of a separable kernel is scaled by itself.
+//! - Beyond 8 bits a kernel whose coefficients sum to the divisor, and whose sums are not whole below
+//!   2^24, measures `in'` from the middle of the code range: `zero` is `2^(depth - 1)`, and `offset`
+//!   and `beyond` follow. Such a filter gives the same picture from any level, and float32 has few
+//!   bits to spare there. Premultiplied colours keep their zero level.
 //! - A divisor beyond 2^±64 of the sum of magnitudes is brought back to that: the result is 0 or
 //!   the end of the code range either way.
 
@@ -154,9 +162,10 @@ pub enum Action {
     /// Every sample gets this code value.
     Fill(u32),
     Filter {
-        /// Subtracted from the input's code values.
+        /// Subtracted from the input's code values: the zero level, or another that gives the same
+        /// picture in float32's better half.
         zero: f32,
-        /// Added at the end: zero + bias.
+        /// Added at the end: `zero` + bias.
         offset: f32,
         /// Value of `in'` beyond the edge under `Border::Constant`.
         beyond: f32,

@@ -124,7 +124,7 @@ mod tests {
 
     fn run(answer: &mut LatencyAnswer, start: Instant, frames: u32, latency: Duration) -> u32 {
         (0..frames)
-            .filter(|n| answer.record(start + n * Duration::from_millis(10), latency, BUDGET))
+            .filter(|n| answer.record(start + *n * Duration::from_millis(10), latency, BUDGET))
             .count() as u32
     }
 

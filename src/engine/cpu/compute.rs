@@ -7,8 +7,11 @@ use std::sync::Arc;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
-use super::naive;
+use super::isa::Isa;
+use super::linear::LinearJob;
 use super::planes::{Field, InputPlanes, OutputPlanes};
+use super::streams::Streams;
+use super::{naive, scratch};
 use crate::engine::Frame;
 use crate::filter::Layout;
 use crate::filter::layout::Role;
@@ -22,17 +25,73 @@ const BANDS_PER_THREAD: usize = 4;
 /// balance gains.
 const MIN_BAND_ROWS: usize = 16;
 
-/// Rows of one field of the jobs `jobs`, computed by one thread.
+/// Rows of one field of one part, computed by one thread.
 struct Band {
-    jobs: Range<usize>,
+    part: usize,
     field: Field,
     rows: Range<usize>,
+}
+
+/// Jobs that share planes (luma and chroma of packed YUV), so that every row has one writer.
+struct Part {
+    height: usize,
+    work: PartWork,
+}
+
+enum PartWork {
+    /// Whole rows of these planes are the input's.
+    Copy(Vec<usize>),
+    Jobs(Vec<JobWork>),
+}
+
+enum JobWork {
+    /// The job of this index of the plan, by the scalar path.
+    Naive(usize),
+    Unfiltered(Streams),
+    Linear(LinearJob),
+}
+
+impl Part {
+    fn new(plan: &Plan, jobs: Range<usize>) -> Part {
+        let copies = |job: &Job| job.actions.iter().all(|action| *action == Action::Copy);
+        let work = if plan.jobs[jobs.clone()].iter().all(copies) {
+            let channels = plan.jobs[jobs.clone()]
+                .iter()
+                .flat_map(|job| &job.group.channels);
+            let mut planes: Vec<usize> = channels.map(|channel| channel.plane).collect();
+            planes.sort_unstable();
+            planes.dedup();
+            PartWork::Copy(planes)
+        } else {
+            PartWork::Jobs(jobs.clone().map(|job| JobWork::new(plan, job)).collect())
+        };
+        Part {
+            height: plan.jobs[jobs.start].group.height,
+            work,
+        }
+    }
+}
+
+impl JobWork {
+    fn new(plan: &Plan, index: usize) -> JobWork {
+        let job = &plan.jobs[index];
+        match &job.operation {
+            _ if plan.algorithm == Algorithm::Naive => JobWork::Naive(index),
+            Operation::None => JobWork::Unfiltered(Streams::new(&plan.layout, job)),
+            Operation::Correlate(_) | Operation::Magnitude { .. } => {
+                JobWork::Linear(LinearJob::new(&plan.layout, job))
+            }
+            Operation::Bilateral(_) => JobWork::Naive(index),
+        }
+    }
 }
 
 /// A plan with the bands that its frames are cut into.
 pub struct Compiled {
     plan: Arc<Plan>,
     pool: &'static ThreadPool,
+    isa: Isa,
+    parts: Vec<Part>,
     progressive: Vec<Band>,
     interlaced: Vec<Band>,
 }
@@ -40,14 +99,19 @@ pub struct Compiled {
 impl Compiled {
     /// # Errors
     /// A sentence on what in the plan this engine cannot compute.
-    pub fn new(plan: &Arc<Plan>, pool: &'static ThreadPool) -> Result<Compiled, String> {
+    pub fn new(plan: &Arc<Plan>, isa: Isa, pool: &'static ThreadPool) -> Result<Compiled, String> {
         check(plan)?;
+        let parts: Vec<Part> = (jobs_by_plane(&plan.jobs).into_iter())
+            .map(|jobs| Part::new(plan, jobs))
+            .collect();
         let threads = pool.current_num_threads();
         Ok(Compiled {
             plan: plan.clone(),
             pool,
-            progressive: bands(plan, threads, false),
-            interlaced: bands(plan, threads, true),
+            isa,
+            progressive: bands(&parts, threads, false),
+            interlaced: bands(&parts, threads, true),
+            parts,
         })
     }
 
@@ -78,26 +142,62 @@ impl Compiled {
     /// # Safety
     /// No other reference to the rows of `band` in the output may exist.
     unsafe fn band(&self, input: &InputPlanes, output: &OutputPlanes, band: &Band) {
-        for job in &self.plan.jobs[band.jobs.clone()] {
-            for y in band.rows.clone() {
-                // SAFETY: passed on to the caller.
-                unsafe { naive::row(&self.plan, job, input, output, band.field, y) };
+        let frame_rows = || band.rows.clone().map(|y| band.field.row(y));
+        match &self.parts[band.part].work {
+            PartWork::Copy(planes) => {
+                for &plane in planes {
+                    for row in frame_rows() {
+                        // SAFETY: passed on to the caller; one slice lives at a time.
+                        let out = unsafe { output.row(plane, row) };
+                        out.copy_from_slice(input.row(plane, row));
+                    }
+                }
             }
+            PartWork::Jobs(jobs) => {
+                for job in jobs {
+                    // SAFETY: passed on to the caller.
+                    unsafe { self.job(job, input, output, band) };
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`band`](Self::band).
+    unsafe fn job(&self, job: &JobWork, input: &InputPlanes, output: &OutputPlanes, band: &Band) {
+        let Band { field, rows, .. } = band;
+        match job {
+            JobWork::Naive(index) => {
+                for y in rows.clone() {
+                    let job = &self.plan.jobs[*index];
+                    // SAFETY: passed on to the caller.
+                    unsafe { naive::row(&self.plan, job, input, output, *field, y) };
+                }
+            }
+            JobWork::Unfiltered(streams) => {
+                for y in rows.clone() {
+                    // SAFETY: passed on to the caller.
+                    unsafe { streams.write_unfiltered(input, output, field.row(y)) };
+                }
+            }
+            JobWork::Linear(linear) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { linear.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
         }
     }
 }
 
-/// Cuts the grids of a plan into bands. Jobs that share a plane (luma and chroma of packed YUV)
-/// go together, so that every row of a plane has one writer.
-fn bands(plan: &Plan, threads: usize, interlaced: bool) -> Vec<Band> {
+/// Cuts the rows of every part into bands.
+fn bands(parts: &[Part], threads: usize, interlaced: bool) -> Vec<Band> {
     let mut bands = Vec::new();
-    for jobs in jobs_by_plane(&plan.jobs) {
-        for field in Field::all(plan.jobs[jobs.start].group.height, interlaced) {
+    for (part, Part { height, .. }) in parts.iter().enumerate() {
+        for field in Field::all(*height, interlaced) {
             let rows = (field.height)
                 .div_ceil(threads * BANDS_PER_THREAD)
                 .max(MIN_BAND_ROWS);
             bands.extend((0..field.height).step_by(rows).map(|y| Band {
-                jobs: jobs.clone(),
+                part,
                 field,
                 rows: y..(y + rows).min(field.height),
             }));
@@ -187,9 +287,6 @@ fn check_job(layout: &Layout, job: &Job) -> Result<(), String> {
             Err("the kernels of a magnitude differ in divisor".into())
         }
         Operation::Magnitude { x, y } => check_kernel(x).and_then(|()| check_kernel(y)),
-        Operation::Bilateral(_) if job.premultiply => {
-            Err("the bilateral does not premultiply".into())
-        }
         Operation::Bilateral(b) => {
             let inside = |dx: i32, radius: usize| dx.unsigned_abs() as usize <= radius;
             if (b.taps.iter()).all(|&(dx, dy, _)| inside(dx, b.radius_x) && inside(dy, b.radius_y))

@@ -1,59 +1,103 @@
 //! The instruction sets that the vector code is compiled for, and the one this machine has.
 
-use std::sync::OnceLock;
+use super::simd::Portable;
+#[cfg(target_arch = "x86_64")]
+use super::simd::{Avx2, Avx512};
 
-/// What the vector code may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An instruction set that this machine has. Vector code takes one and runs the version of
+/// itself that was compiled for it.
+#[derive(Debug, Clone, Copy)]
 pub enum Isa {
     /// Whatever every processor of the target has.
-    Portable,
+    Portable(Portable),
     /// AVX2 with fused multiply-add (Haswell, Zen and later).
     #[cfg(target_arch = "x86_64")]
-    Avx2,
+    Avx2(Avx2),
     /// AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4 and later).
     #[cfg(target_arch = "x86_64")]
-    Avx512,
+    Avx512(Avx512),
 }
 
 impl Isa {
     /// The best that this machine has.
     pub fn detect() -> Isa {
-        static DETECTED: OnceLock<Isa> = OnceLock::new();
-        *DETECTED.get_or_init(|| *Isa::all().last().expect("the portable one at least"))
-    }
-
-    /// All that this machine has, the best last.
-    pub fn all() -> Vec<Isa> {
-        #[allow(unused_mut, reason = "other architectures have the portable one alone")]
-        let mut all = vec![Isa::Portable];
         #[cfg(target_arch = "x86_64")]
         {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            if avx2 {
-                all.push(Isa::Avx2);
+            if let Some(simd) = Avx512::detect() {
+                return Isa::Avx512(simd);
             }
-            if avx2
-                && is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-            {
-                all.push(Isa::Avx512);
+            if let Some(simd) = Avx2::detect() {
+                return Isa::Avx2(simd);
             }
+        }
+        Isa::Portable(Portable)
+    }
+
+    /// All that this machine has.
+    #[cfg(test)]
+    pub fn all() -> Vec<Isa> {
+        #[allow(unused_mut, reason = "other architectures have the portable one alone")]
+        let mut all = vec![Isa::Portable(Portable)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            all.extend(Avx2::detect().map(Isa::Avx2));
+            all.extend(Avx512::detect().map(Isa::Avx512));
         }
         all
     }
 
     fn name(self) -> &'static str {
         match self {
-            Isa::Portable => std::env::consts::ARCH,
+            Isa::Portable(_) => std::env::consts::ARCH,
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => "AVX2",
+            Isa::Avx2(_) => "AVX2",
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => "AVX-512",
+            Isa::Avx512(_) => "AVX-512",
         }
     }
 }
+
+/// Compiles a function once for every instruction set.
+///
+/// `fn name(arguments) = body;` makes `name(isa, arguments)`, which calls
+/// `body(simd, arguments)` with the vectors of `isa`, compiled with its instructions enabled.
+/// `body` and what it calls must be `#[inline(always)]`: code that is not inlined does not get
+/// the instructions.
+macro_rules! for_each_isa {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path;
+    )*) => {$(
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments, reason = "the arguments of the body and the set")]
+        $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $type),*) {
+            use $crate::engine::cpu::isa::Isa;
+            #[cfg(target_arch = "x86_64")]
+            use $crate::engine::cpu::simd::{Avx2, Avx512};
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
+            fn avx512(simd: Avx512, $($arg: $type),*) {
+                $body(simd, $($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
+            fn avx2(simd: Avx2, $($arg: $type),*) {
+                $body(simd, $($arg),*)
+            }
+            match isa {
+                Isa::Portable(simd) => $body(simd, $($arg),*),
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the value exists only where `detect` found these instructions.
+                Isa::Avx2(simd) => unsafe { avx2(simd, $($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Isa::Avx512(simd) => unsafe { avx512(simd, $($arg),*) },
+            }
+        }
+    )*};
+}
+pub(crate) use for_each_isa;
 
 /// For people: `CPU (Intel(R) Xeon(R) Gold 6430, 2 threads, AVX-512)`.
 pub fn describe_device(threads: usize) -> String {

@@ -1,13 +1,21 @@
 //! The CPU engine: one thread per instance that takes frames in order, and one pool of threads,
 //! shared by all instances, that computes each frame in bands of rows.
 
+mod chain;
 mod compute;
 mod isa;
+mod linear;
 mod naive;
 mod planes;
 mod pool;
+mod samples;
+mod scratch;
+mod simd;
+mod streams;
 mod worker;
 
+#[cfg(test)]
+mod equivalence;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -16,6 +24,7 @@ mod tests;
 use std::sync::Arc;
 
 use self::compute::Compiled;
+use self::isa::Isa;
 use self::worker::{Queue, Worker};
 use super::{Engine, EngineError, Frame, Prepared, Ticket};
 use crate::filter::plan::{Abilities, Algorithm, Plan};
@@ -77,7 +86,7 @@ impl Engine for CpuEngine {
             device: self.device.to_string(),
         };
         let pool = pool::shared().map_err(|e| refused(e.to_string()))?;
-        let plan = Compiled::new(plan, pool).map_err(refused)?;
+        let plan = Compiled::new(plan, Isa::detect(), pool).map_err(refused)?;
         Ok(Some(Arc::new(PreparedPlan {
             plan: Arc::new(plan),
             queue: self.worker.queue().clone(),

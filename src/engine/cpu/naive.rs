@@ -2,6 +2,7 @@
 //! sample at a time with every tap read from the frame. Any plan; the measure of the fast paths.
 
 use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
+use crate::filter::kernels::TRANSPARENT;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Distance;
@@ -88,6 +89,9 @@ pub unsafe fn row(
 /// The result of channel `index` before its offset.
 fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: isize) -> f32 {
     let source = sources[index].as_ref().expect("a filtered channel");
+    let alpha = (sources.iter().flatten())
+        .find(|s| s.channel.role == Role::Alpha)
+        .filter(|_| job.premultiply && source.channel.role != Role::Alpha);
     if let Operation::Bilateral(bilateral) = &job.operation {
         let joint: Vec<&Source> = if source.channel.role == Role::Colour {
             (sources.iter().flatten())
@@ -96,19 +100,25 @@ fn filtered(job: &Job, sources: &[Option<Source>], index: usize, x: isize, y: is
         } else {
             vec![source]
         };
-        return bilateral_at(bilateral, source, &joint, x, y);
+        return bilateral_at(bilateral, source, &joint, alpha, x, y);
     }
-    let alpha = (sources.iter().flatten())
-        .find(|s| s.channel.role == Role::Alpha)
-        .filter(|_| job.premultiply && source.channel.role != Role::Alpha);
     match alpha {
         None => linear(&job.operation, &|x, y| source.at(x, y), x, y),
         Some(alpha) => {
             let product = |x, y| source.at(x, y) * alpha.at(x, y);
             let colour = linear(&job.operation, &product, x, y);
             let alpha = linear(&job.operation, &|x, y| alpha.at(x, y), x, y);
-            if alpha > 0.0 { colour / alpha } else { 0.0 }
+            over_alpha(colour, alpha, alpha)
         }
+    }
+}
+
+/// `colour / alpha`, or 0 where the `opacity`, a mean of alpha, counts as 0.
+fn over_alpha(colour: f32, alpha: f32, opacity: f32) -> f32 {
+    if opacity >= TRANSPARENT as f32 {
+        colour / alpha
+    } else {
+        0.0
     }
 }
 
@@ -153,26 +163,45 @@ fn sum(kernel: &Correlation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isiz
     }
 }
 
-/// `in' + Σ w·(in - centre) / Σ w` with one weight from the differences of all `joint` channels.
+/// `in' + Σ w·(in - centre) / Σ w` with one weight from the differences of all `joint` channels;
+/// with `alpha` the weighted sum of the products with it, over that of alpha.
 fn bilateral_at(
     bilateral: &Bilateral,
     source: &Source,
     joint: &[&Source],
+    alpha: Option<&Source>,
     x: isize,
     y: isize,
 ) -> f32 {
-    let centre = source.at(x, y);
-    let (mut numerator, mut denominator) = (0.0f32, 1.0f32);
+    let value = |s: &Source, x, y| match alpha {
+        None => s.at(x, y),
+        Some(alpha) => s.at(x, y) * alpha.at(x, y),
+    };
+    let color = match alpha {
+        None => bilateral.color,
+        Some(_) => bilateral.color_premultiplied,
+    };
+    let centre = value(source, x, y);
+    let centre_alpha = alpha.map_or(1.0, |a| a.at(x, y));
+    let (mut sum, mut weights) = (0.0f32, 1.0f32);
+    let (mut colours, mut alphas) = (centre, centre_alpha);
     for &(dx, dy, space) in &bilateral.taps {
         let (u, v) = (x + dx as isize, y + dy as isize);
-        let differences = joint.iter().map(|s| s.at(u, v) - s.at(x, y));
+        let differences = joint.iter().map(|s| value(s, u, v) - value(s, x, y));
         let squared = match bilateral.distance {
             Distance::L1 => differences.map(f32::abs).sum::<f32>().powi(2),
             Distance::L2 => differences.map(|d| d * d).sum(),
         };
-        let weight = squared.mul_add(bilateral.color, space).exp2();
-        numerator = weight.mul_add(source.at(u, v) - centre, numerator);
-        denominator += weight;
+        let weight = squared.mul_add(color, space).exp2();
+        sum = weight.mul_add(value(source, u, v) - centre, sum);
+        if let Some(alpha) = alpha {
+            colours = weight.mul_add(value(source, u, v), colours);
+            alphas = weight.mul_add(alpha.at(u, v), alphas);
+        }
+        weights += weight;
     }
-    centre + numerator / denominator
+    match alpha {
+        None => centre + sum / weights,
+        Some(_) => over_alpha(colours, alphas, alphas / weights),
+    }
 }

@@ -119,3 +119,66 @@ pub fn output_bytes(layout: &Layout, frame: &Frame) -> Vec<u8> {
     }
     bytes
 }
+
+/// Numbers that look random (splitmix64).
+pub fn noise(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// A frame of valid code values drawn from `seed` (smooth, noisy, or only the extremes), its rows
+/// padded and its planes in memories of their own, at odd offsets.
+pub fn padded_frame(layout: &Layout, seed: u64, interlaced: bool) -> Frame {
+    let mut next = noise(seed);
+    let style = next() % 4;
+    let max = u64::from(layout.max_code());
+    let mut code = |x: usize, y: usize| match style {
+        0 => (next() % 2) * max,
+        1 => (x as u64 * 3 + y as u64 * 5 + next() % 8) % (max + 1),
+        _ => next() % (max + 1),
+    };
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    let mut spans = Vec::new();
+    for (memory, size) in layout.planes.iter().enumerate() {
+        let span = PlaneSpan {
+            memory,
+            offset: 3 + memory,
+            stride: size.row_bytes + 5,
+        };
+        let len = span.offset + span.stride * (size.rows - 1) + size.row_bytes;
+        inputs.push((0..len).map(|i| (i * 31) as u8).collect::<Vec<u8>>());
+        outputs.push(vec![0xA5u8; len]);
+        spans.push(span);
+    }
+    for group in &layout.groups {
+        for channel in &group.channels {
+            let span = spans[channel.plane];
+            for y in 0..group.height {
+                for x in 0..group.width {
+                    let at = span.offset + y * span.stride + channel.offset + x * channel.step;
+                    let bytes = &mut inputs[channel.plane][at..];
+                    layout.sample.write(bytes, code(x, y) as u32);
+                }
+            }
+        }
+    }
+    let read = inputs
+        .into_iter()
+        .map(|bytes| Box::new(bytes) as _)
+        .collect();
+    let write = outputs
+        .into_iter()
+        .map(|bytes| Box::new(bytes) as _)
+        .collect();
+    Frame {
+        input: InputFrame::new(layout, read, spans.clone()).unwrap(),
+        output: OutputFrame::new(layout, write, spans).unwrap(),
+        interlaced,
+    }
+}

@@ -182,3 +182,46 @@ fn the_bilateral_window_is_a_circle_or_a_square_of_luma_pixels() {
         .find(|o| o.0 == 1);
     assert_eq!(right, Some((1, 0, -4.0 / 50.0)));
 }
+
+#[test]
+fn decimal_fractions_are_taken_as_written() {
+    let custom = |matrix: &str, divisor| {
+        let spec = FilterSpec {
+            matrix: Some(matrix.parse().unwrap()),
+            divisor,
+            ..spec(Kernel::Custom)
+        };
+        let (coefficients, divisor) = linear(&spec, (1, 1));
+        (coefficients.iter().collect::<Vec<_>>(), divisor)
+    };
+    assert_eq!(custom("0.3 -0.2 0.7;", 0.0), (vec![3.0, -2.0, 7.0], 8.0));
+    assert!((custom("0.3 -0.2 0.7;", 0.57).1 - 5.7).abs() < 1e-14);
+    assert_eq!(custom("0.57;", 0.57), (vec![57.0], 57.0));
+    assert_eq!(custom("0.1 -0.2 0.1;", 0.0), (vec![1.0, -2.0, 1.0], 10.0));
+    assert_eq!(
+        custom("0.125 1 0.0005;", 0.0),
+        (vec![1250.0, 10000.0, 5.0], 11255.0)
+    );
+    assert_eq!(custom("1 2 1;", 0.0), (vec![1.0, 2.0, 1.0], 4.0));
+    // No decimal of a few digits: the float32 itself.
+    let third = f64::from(1.0f32 / 3.0);
+    assert_eq!(
+        custom("0.333333343 1 0;", 2.0),
+        (vec![third, 1.0, 0.0], 2.0)
+    );
+    assert_eq!(custom("1e30 1 0;", 2.0).0, [f64::from(1e30f32), 1.0, 0.0]);
+
+    let sharpen = |amount, divisor| {
+        let spec = FilterSpec {
+            amount,
+            divisor,
+            ..spec(Kernel::Sharpen)
+        };
+        let (coefficients, divisor) = linear(&spec, (1, 1));
+        (coefficients.at(1, 0), coefficients.at(1, 1), divisor)
+    };
+    assert_eq!(sharpen(0.7, 0.0), (-7.0, 38.0, 10.0));
+    assert_eq!(sharpen(2.0, 0.5), (-2.0, 9.0, 0.5));
+    let odd = 1.0 / 3.0;
+    assert_eq!(sharpen(odd, 0.0), (-odd, 1.0 + 4.0 * odd, 1.0));
+}

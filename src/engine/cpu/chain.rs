@@ -1,0 +1,95 @@
+//! Rows of fused multiply-add chains: what every correlation in float32 is made of.
+//!
+//! One output takes one multiply-add and one load a tap. A block of eight vectors keeps eight
+//! chains going, which hides the latency of the multiply-add (4 cycles, two of them started per
+//! cycle), so that the loads bound it.
+
+use super::isa::for_each_isa;
+use super::simd::Simd;
+
+/// One term of the chains of a row: `weight` times the samples from `start` on.
+#[derive(Debug, Clone, Copy)]
+pub struct Tap {
+    pub weight: f32,
+    /// Index into the samples of the value that output 0 takes.
+    pub start: usize,
+}
+
+/// Values beyond the end of a row that vectors may read and write.
+pub const SLACK: usize = 16;
+
+for_each_isa! {
+    /// `out[x] = Σ weight·samples[start + x]`, a chain of fused multiply-adds from +0 in the order
+    /// of `taps`, for all x below `len`. Rows are worked on in whole vectors: up to [`SLACK`]
+    /// further values are read after the last of each tap, and `out` has room for as many.
+    pub fn chain_row(taps: &[Tap], samples: &[f32], out: &mut [f32], len: usize) = chain_row_body;
+}
+
+#[inline(always)]
+fn chain_row_body<S: Simd>(simd: S, taps: &[Tap], samples: &[f32], out: &mut [f32], len: usize) {
+    /// Vectors of a block.
+    const BLOCK: usize = 8;
+    const { assert!(S::LANES <= SLACK) };
+    let reach = len.next_multiple_of(S::LANES);
+    assert!(reach <= out.len());
+    let starts = samples.len().checked_sub(reach).expect("a row of samples");
+    assert!(taps.iter().all(|tap| tap.start <= starts));
+    let mut x = 0;
+    while x + BLOCK * S::LANES <= reach {
+        // SAFETY: x + BLOCK·LANES is at most `reach`, up to which every tap may read and `out`
+        // can be written, as just checked.
+        unsafe { chain_block::<S, BLOCK>(simd, taps, samples, out, x) };
+        x += BLOCK * S::LANES;
+    }
+    while x < reach {
+        // SAFETY: `reach` is a multiple of LANES, so x + LANES is at most `reach`.
+        unsafe { chain_block::<S, 1>(simd, taps, samples, out, x) };
+        x += S::LANES;
+    }
+}
+
+/// # Safety
+/// `x + N·LANES` is at most `out.len()`, and with the start of every tap at most `samples.len()`.
+#[inline(always)]
+unsafe fn chain_block<S: Simd, const N: usize>(
+    simd: S,
+    taps: &[Tap],
+    samples: &[f32],
+    out: &mut [f32],
+    x: usize,
+) {
+    let mut sums = [simd.splat(0.0); N];
+    for tap in taps {
+        let weight = simd.splat(tap.weight);
+        for (n, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let value = unsafe { simd.load(samples.as_ptr().add(tap.start + x + n * S::LANES)) };
+            *sum = simd.mul_add(weight, value, *sum);
+        }
+    }
+    for (n, sum) in sums.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { simd.store(out.as_mut_ptr().add(x + n * S::LANES), sum) };
+    }
+}
+
+for_each_isa! {
+    /// `x[i] = sqrt(fma(y[i], y[i], x[i]·x[i]))`.
+    pub fn magnitude_row(x: &mut [f32], y: &[f32]) = magnitude_row_body;
+    /// `x[i] = x[i]·y[i]`.
+    pub fn multiply_row(x: &mut [f32], y: &[f32]) = multiply_row_body;
+}
+
+#[inline(always)]
+fn magnitude_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = y.mul_add(*y, *x * *x).sqrt();
+    }
+}
+
+#[inline(always)]
+fn multiply_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x *= y;
+    }
+}

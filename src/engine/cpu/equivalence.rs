@@ -1,0 +1,215 @@
+//! Tests that the vector code gives the bytes of the scalar path, for any plan.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::compute::Compiled;
+use super::isa::Isa;
+use super::testing::{output_bytes, padded_frame};
+use super::{ABILITIES, pool};
+use crate::filter::layout::{Layout, supported_formats};
+use crate::filter::matrix::Matrix;
+use crate::filter::plan::{Algorithm, Plan};
+use crate::filter::spec::{Alpha, Border, Distance, FilterSpec, Kernel, Planes, Window};
+
+const LINEAR: [Kernel; 23] = [
+    Kernel::Identity,
+    Kernel::Box3,
+    Kernel::Box5,
+    Kernel::Box7,
+    Kernel::Box,
+    Kernel::Gauss3,
+    Kernel::Gauss5,
+    Kernel::Gauss7,
+    Kernel::Gauss9,
+    Kernel::Gauss,
+    Kernel::Sharpen,
+    Kernel::Unsharp,
+    Kernel::Emboss,
+    Kernel::Laplacian,
+    Kernel::SobelX,
+    Kernel::SobelY,
+    Kernel::Sobel,
+    Kernel::ScharrX,
+    Kernel::ScharrY,
+    Kernel::Scharr,
+    Kernel::Prewitt,
+    Kernel::PrewittX,
+    Kernel::Custom,
+];
+
+const BORDERS: [Border; 5] = [
+    Border::Replicate,
+    Border::Reflect,
+    Border::Reflect101,
+    Border::Wrap,
+    Border::Constant,
+];
+
+/// A format, a size and whether the frame is interlaced.
+type Shape = (gst_video::VideoFormat, u32, u32, bool);
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let formats: Vec<_> = supported_formats().collect();
+    let side = prop_oneof![1u32..6, 6u32..40, Just(64), Just(127)];
+    (
+        prop::sample::select(formats),
+        prop_oneof![side.clone(), 100u32..400],
+        side,
+        any::<bool>(),
+    )
+}
+
+fn matrices() -> impl Strategy<Value = Matrix> {
+    let side = || (0usize..4).prop_map(|half| 2 * half + 1);
+    (side(), side()).prop_flat_map(|(width, height)| {
+        let whole = (-9i32..10).prop_map(|k| k as f32);
+        let number = prop_oneof![whole.boxed(), (-2.0f32..2.0).boxed(), Just(0.0).boxed()];
+        let rank_one = (
+            prop::collection::vec(number.clone(), width),
+            prop::collection::vec(number.clone(), height),
+        )
+            .prop_map(|(row, column)| -> Vec<f32> {
+                (column.iter())
+                    .flat_map(|c| row.iter().map(move |r| r * c))
+                    .collect()
+            });
+        let any_rank = prop::collection::vec(number, width * height);
+        prop_oneof![any_rank.boxed(), rank_one.boxed()].prop_map(move |coefficients| Matrix {
+            width,
+            height,
+            coefficients,
+        })
+    })
+}
+
+fn specs(kernels: &'static [Kernel]) -> impl Strategy<Value = FilterSpec> {
+    let numbers = (
+        prop_oneof![Just(0.0), -20.0..20.0, Just(16.0)],
+        prop_oneof![Just(0.0), Just(0.0), -300.0..300.0, Just(0.5), Just(-7.0)],
+        prop_oneof![3 => 0u32..5, 1 => 0u32..33],
+        prop_oneof![Just(0.0), 0.1..4.0],
+        0.0..4.0,
+        prop_oneof![Just(0.0), 0.0..255.0, Just(255.0)],
+    );
+    let choices = (
+        prop::sample::select(&BORDERS[..]),
+        prop::sample::select(&[Planes::Auto, Planes::All, Planes::Luma][..]),
+        prop::sample::select(&[Alpha::Copy, Alpha::Filter, Alpha::Premultiply][..]),
+        prop::sample::select(&[Window::Circle, Window::Square][..]),
+        prop::sample::select(&[Distance::L1, Distance::L2][..]),
+    );
+    let kernel = prop::sample::select(kernels);
+    (kernel, matrices(), numbers, choices).prop_map(|(kernel, matrix, numbers, choices)| {
+        let (divisor, bias, radius, sigma, amount, border_value) = numbers;
+        let (border, planes, alpha, window, distance) = choices;
+        FilterSpec {
+            kernel,
+            matrix: Some(matrix),
+            divisor,
+            bias,
+            radius,
+            sigma,
+            amount,
+            border_value,
+            border,
+            planes,
+            alpha,
+            window,
+            distance,
+            ..FilterSpec::default()
+        }
+    })
+}
+
+/// The outputs of the scalar path and of the vector code, or `None` where there is no such plan.
+fn both(
+    isa: Isa,
+    spec: &FilterSpec,
+    shape: Shape,
+    seed: u64,
+) -> Option<(Arc<Layout>, Vec<u8>, Vec<u8>)> {
+    let (format, width, height, interlaced) = shape;
+    let layout = super::testing::layout(format, width, height);
+    let mut plan = Plan::new(spec, &layout, &ABILITIES).ok()?;
+    let pool = pool::shared().unwrap();
+    let mut run = |algorithm| {
+        plan.algorithm = algorithm;
+        let compiled = Compiled::new(&Arc::new(plan.clone()), isa, pool).unwrap();
+        let mut frame = padded_frame(&layout, seed, interlaced);
+        compiled.run(&mut frame);
+        output_bytes(&layout, &frame)
+    };
+    let (scalar, vector) = (run(Algorithm::Naive), run(Algorithm::Direct));
+    Some((layout, scalar, vector))
+}
+
+fn assert_same(isa: Isa, spec: &FilterSpec, shape: Shape, seed: u64) {
+    if let Some((_, scalar, vector)) = both(isa, spec, shape, seed) {
+        let differing = scalar.iter().zip(&vector).position(|(a, b)| a != b);
+        if let Some(at) = differing {
+            panic!(
+                "byte {at}: {} is to be {}, {isa:?} {shape:?} {spec:?}",
+                vector[at], scalar[at]
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn linear_kernels_give_the_canonical_bytes(
+        spec in specs(&LINEAR),
+        shape in shapes(),
+        seed in any::<u64>(),
+    ) {
+        for isa in Isa::all() {
+            assert_same(isa, &spec, shape, seed);
+        }
+    }
+}
+
+#[test]
+fn every_format_kernel_and_border_gives_the_canonical_bytes() {
+    for (count, format) in supported_formats().enumerate() {
+        for (k, &kernel) in LINEAR.iter().enumerate() {
+            let spec = FilterSpec {
+                kernel,
+                matrix: Some("1 2 3; 4 5 6; 7 8 10".parse().unwrap()),
+                border: BORDERS[(count + k) % BORDERS.len()],
+                border_value: 77.0,
+                ..FilterSpec::default()
+            };
+            let (width, height) = [(33, 17), (2, 2), (322, 21), (1, 1)][(count + k / 5) % 4];
+            assert_same(Isa::detect(), &spec, (format, width, height, k % 2 == 1), 1);
+        }
+    }
+}
+
+/// Tiles of columns and their seams, which small pictures do not have.
+#[test]
+fn wide_pictures_give_the_canonical_bytes() {
+    for (kernel, radius) in [
+        (Kernel::Gauss, 20),
+        (Kernel::Unsharp, 4),
+        (Kernel::Sobel, 0),
+    ] {
+        for format in [gst_video::VideoFormat::Gray8, gst_video::VideoFormat::Rgba] {
+            for alpha in [Alpha::Copy, Alpha::Premultiply] {
+                let spec = FilterSpec {
+                    kernel,
+                    radius,
+                    alpha,
+                    border: Border::Reflect,
+                    ..FilterSpec::default()
+                };
+                for isa in Isa::all() {
+                    assert_same(isa, &spec, (format, 1501, 3, false), 5);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The element seen from outside: what pipelines and applications rely on.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod callbacks;
+mod changes;
+mod errors;
+mod events;
+mod flow;
+mod flush;
+mod latency;
+mod memory;
+mod metas;
+mod negotiation;
+mod pictures;
+mod pools;
+mod processes;
+mod properties;
+mod queries;
+mod reporting;
+mod stops;

@@ -1,0 +1,446 @@
+//! What shows only in a process of its own: its threads, memory, environment, locale and end.
+//!
+//! Each test here starts one of the ignored ones in a new process.
+
+use std::process::Command;
+
+use gst::prelude::*;
+
+use crate::common::frames::{filled, flat_value, gray, gray_of, numbered_as};
+use crate::common::isolated;
+use crate::common::pads::{Pads, named, texts};
+use crate::common::pipelines::{self, RAISING};
+use crate::common::watchdog::{thread_names, threads, watched};
+use crate::common::{cudaconv, raising};
+
+/// Open files and resident memory in pages.
+fn files_and_pages() -> (usize, usize) {
+    let files = std::fs::read_dir("/proc/self/fd")
+        .expect("proc is there")
+        .count();
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("proc is there");
+    let pages = statm.split(' ').nth(1).and_then(|word| word.parse().ok());
+    (files, pages.expect("a number of pages"))
+}
+
+/// Runs `round` ten times for everything to settle, then `rounds` times; threads, files and memory
+/// may not have grown.
+fn assert_levels_off(rounds: usize, mut round: impl FnMut()) {
+    (0..10).for_each(|_| round());
+    let (names, (files, pages)) = (thread_names(), files_and_pages());
+    (0..rounds).for_each(|_| round());
+    // A thread that was joined may still be on its way out of the process's list.
+    let settled = std::time::Instant::now();
+    while thread_names().len() > names.len() && settled.elapsed().as_secs() < 10 {
+        std::thread::yield_now();
+    }
+    let (files_now, pages_now) = files_and_pages();
+    assert!(
+        thread_names().len() <= names.len(),
+        "before {names:?}, now:\n{}",
+        threads()
+    );
+    assert!(files_now <= files, "{files} open files, now {files_now}");
+    // Allocators keep some; a leak of one 640x480 frame a round would be 75 pages a round.
+    let grown = pages_now.saturating_sub(pages);
+    assert!(
+        grown < 2000 + rounds,
+        "{pages} pages, {grown} more after {rounds} rounds"
+    );
+}
+
+/// Reported: every start leaves threads, files or memory behind.
+#[test]
+fn starts_and_stops_leave_nothing_behind() {
+    watched(|| {
+        isolated::passes("processes::alone_starts_and_stops", &[]);
+    });
+}
+
+#[test]
+#[ignore = "starts_and_stops_leave_nothing_behind runs it in a process of its own"]
+fn alone_starts_and_stops() {
+    watched(|| {
+        let pipeline = pipelines::parse(&format!(
+            "videotestsrc num-buffers=3 ! video/x-raw,format=I420,width=640,height=480 ! \
+             {RAISING} ! fakesink name=out"
+        ));
+        assert_levels_off(100, || {
+            pipelines::play(&pipeline).assert_frames(3);
+        });
+        assert_levels_off(50, || {
+            let pads = Pads::raising();
+            let _ = pads.push(0);
+        });
+    });
+}
+
+/// Reported: every change of caps leaves buffers or pools behind.
+#[test]
+fn changes_of_caps_leave_nothing_behind() {
+    watched(|| {
+        isolated::passes("processes::alone_changes_of_caps", &[]);
+    });
+}
+
+#[test]
+#[ignore = "changes_of_caps_leave_nothing_behind runs it in a process of its own"]
+fn alone_changes_of_caps() {
+    watched(|| {
+        let pads = Pads::raising();
+        assert_levels_off(150, || {
+            for caps in [gray_of(320, 240), gray_of(640, 480)] {
+                assert!(pads.src.push_event(gst::event::Caps::new(&caps)));
+                let pushed = pads.src.push(numbered_as(&caps, 1));
+                assert_eq!(pushed, Ok(gst::FlowSuccess::Ok));
+            }
+            pads.wait_buffers(1);
+            pads.forget();
+        });
+    });
+}
+
+/// Reported: every failure downstream leaves the frames in flight behind.
+#[test]
+fn errors_leave_nothing_behind() {
+    watched(|| {
+        isolated::passes("processes::alone_errors", &[]);
+    });
+}
+
+#[test]
+#[ignore = "errors_leave_nothing_behind runs it in a process of its own"]
+fn alone_errors() {
+    watched(|| {
+        let caps = gray_of(640, 480);
+        assert_levels_off(100, || {
+            let pads = Pads::around(raising());
+            pads.begin(&caps);
+            pads.answer_after(1, gst::FlowError::Error);
+            let mut number = 0;
+            while pads.src.push(numbered_as(&caps, number)).is_ok() {
+                number += 1;
+            }
+        });
+    });
+}
+
+/// Reported: GStreamer's own leak tracer lists the element, its pads or buffers.
+#[test]
+fn the_leaks_tracer_lists_nothing() {
+    watched(|| {
+        let environment = [
+            ("GST_TRACERS", "leaks"),
+            ("GST_DEBUG", "GST_TRACER:7"),
+            ("GST_DEBUG_NO_COLOR", "1"),
+        ];
+        let text = isolated::passes("processes::alone_until_deinit", &environment);
+        let leaks: Vec<_> = text
+            .lines()
+            .filter(|l| l.contains("object-alive, type-name=(string)") && !l.contains("%s"))
+            .collect();
+        assert!(leaks.is_empty(), "{leaks:#?}");
+    });
+}
+
+#[test]
+#[ignore = "the_leaks_tracer_lists_nothing runs it in a process of its own"]
+fn alone_until_deinit() {
+    crate::common::init();
+    let outcome = pipelines::run(&format!(
+        "videotestsrc num-buffers=5 ! video/x-raw,format=I420,width=64,height=48 ! \
+         {RAISING} post-messages=true ! fakesink name=out"
+    ));
+    outcome.assert_frames(5);
+    drop(outcome);
+    let pads = Pads::raising();
+    pads.close_gate();
+    pads.push_all(0..2);
+    drop(pads);
+    // SAFETY: everything of GStreamer in this process was dropped above, and nothing follows.
+    unsafe { gst::deinit() };
+}
+
+/// Reported: a panic text, a core or a hang where the application ends while playing.
+#[test]
+fn a_process_that_exits_while_playing_ends_with_its_own_code() {
+    watched(|| {
+        let output = isolated::run("processes::alone_exit_while_playing", &[]);
+        let text = isolated::text(&output);
+        assert_eq!(output.status.code(), Some(7), "{text}");
+        assert!(!text.contains("panicked"), "{text}");
+    });
+}
+
+#[test]
+#[ignore = "a_process_that_exits_while_playing_ends_with_its_own_code runs it"]
+fn alone_exit_while_playing() {
+    let pipeline = pipelines::parse(&format!(
+        "videotestsrc ! video/x-raw,format=GRAY8,width=32,height=24 ! {RAISING} ! \
+         fakesink name=out sync=false"
+    ));
+    pipeline.set_state(gst::State::Playing).expect("plays");
+    let (ready, _, _) = pipeline.state(gst::ClockTime::from_seconds(60));
+    ready.expect("prerolls");
+    std::mem::forget(pipeline);
+    std::process::exit(7);
+}
+
+/// Reported: the same where the element is leaked and the main function just returns.
+#[test]
+fn a_process_that_leaks_a_playing_pipeline_ends_well() {
+    watched(|| {
+        let text = isolated::passes("processes::alone_leak", &[]);
+        assert!(!text.contains("panicked"), "{text}");
+    });
+}
+
+#[test]
+#[ignore = "a_process_that_leaks_a_playing_pipeline_ends_well runs it"]
+fn alone_leak() {
+    let pads = Pads::raising();
+    pads.close_gate();
+    pads.push_all(0..2);
+    pads.wait_blocked();
+    std::mem::forget(pads);
+}
+
+/// Reported: without a driver the element is missing, panics, or hangs, and nobody says why.
+#[test]
+fn without_a_gpu_auto_goes_on_with_the_cpu_and_says_so_once() {
+    watched(|| {
+        let hidden = [("CUDA_VISIBLE_DEVICES", "")];
+        isolated::passes("processes::alone_auto_without_gpu", &hidden);
+    });
+}
+
+#[test]
+#[ignore = "without_a_gpu_auto_goes_on_with_the_cpu_and_says_so_once runs it"]
+fn alone_auto_without_gpu() {
+    watched(|| {
+        let outcome = pipelines::run(
+            "videotestsrc num-buffers=5 ! video/x-raw,format=GRAY8,width=32,height=24 ! \
+             cudaconv name=filter backend=auto ! fakesink name=out",
+        );
+        outcome.assert_frames(5);
+        let told = named(&outcome.messages, "cudaconv-backend");
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].get::<String>("backend").as_deref(), Ok("cpu"));
+        let reason = told[0].get::<String>("reason").expect("a reason");
+        assert!(reason.len() > 10, "a sentence: {reason:?}");
+        let mut loud = texts(&outcome.messages, gst::MessageType::Warning);
+        loud.extend(texts(&outcome.messages, gst::MessageType::Info));
+        assert!(loud.len() <= 1, "no flood: {loud:?}");
+    });
+}
+
+/// Reported: asking for the GPU where there is none silently gives something else, or hangs.
+#[test]
+fn without_a_gpu_cuda_is_a_clear_error_at_the_start() {
+    watched(|| {
+        let hidden = [("CUDA_VISIBLE_DEVICES", "")];
+        isolated::passes("processes::alone_cuda_without_gpu", &hidden);
+    });
+}
+
+#[test]
+#[ignore = "without_a_gpu_cuda_is_a_clear_error_at_the_start runs it"]
+fn alone_cuda_without_gpu() {
+    watched(|| {
+        let pads = Pads::around(cudaconv(&[("backend", "cuda")]));
+        let started = pads.element.set_state(gst::State::Ready);
+        assert!(started.is_err(), "NULL to READY fails");
+        let error = pads.wait_error();
+        assert!(error.is::<gst::ResourceError>(), "{error:?}");
+        let text = error.to_string();
+        assert!(text.len() > 20, "a sentence: {text:?}");
+        // And it can be put right.
+        pads.element.set_state(gst::State::Null).expect("stops");
+        pads.element.set_property_from_str("backend", "cpu");
+        pads.begin(&gray());
+        assert_eq!(pads.push(1), Ok(gst::FlowSuccess::Ok));
+        pads.wait_buffers(1);
+    });
+}
+
+/// Reported: a CPU run loads the driver, and fails or waits for it.
+#[test]
+fn backend_cpu_never_touches_the_driver() {
+    watched(|| {
+        isolated::passes("processes::alone_cpu_without_driver", &[]);
+    });
+}
+
+#[test]
+#[ignore = "backend_cpu_never_touches_the_driver runs it"]
+fn alone_cpu_without_driver() {
+    watched(|| {
+        pipelines::run(&format!(
+            "videotestsrc num-buffers=5 ! video/x-raw,format=GRAY8,width=32,height=24 ! \
+             {RAISING} ! fakesink name=out"
+        ))
+        .assert_frames(5);
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("proc is there");
+        assert!(!maps.contains("libcuda"), "the driver is loaded");
+    });
+}
+
+/// Reported: in a locale with a decimal comma a matrix of fractions is read wrongly.
+#[test]
+fn a_matrix_means_the_same_in_a_locale_with_a_decimal_comma() {
+    watched(|| {
+        let folder = std::env::temp_dir().join(format!("cudaconv-locale-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let made = Command::new("localedef")
+            .args(["-f", "UTF-8", "-i", "de_DE"])
+            .arg(folder.join("de_DE.UTF-8"))
+            .output();
+        let made = made.is_ok_and(|output| output.status.success());
+        let path = folder.to_str().expect("a readable path").to_string();
+        // Where the locale cannot be made the environment alone is tested.
+        let environment = [
+            ("LC_ALL", "de_DE.UTF-8"),
+            ("LOCPATH", if made { path.as_str() } else { "" }),
+            ("EXPECT_COMMA", if made { "1" } else { "0" }),
+        ];
+        let environment = if made {
+            &environment[..]
+        } else {
+            &environment[..1]
+        };
+        isolated::passes("processes::alone_decimal_comma", environment);
+        std::fs::remove_dir_all(&folder).expect("the folder can go");
+    });
+}
+
+#[test]
+#[ignore = "a_matrix_means_the_same_in_a_locale_with_a_decimal_comma runs it"]
+fn alone_decimal_comma() {
+    use_locale_of_the_environment();
+    if std::env::var("EXPECT_COMMA").is_ok() {
+        assert_eq!(printed_in_c(1.5), "1,5", "the locale is in force");
+    }
+    watched(|| {
+        let text = "0,0.5,0,0.5,1,0.5,0,0.5,0";
+        let pads = Pads::around(cudaconv(&[("kernel", "custom"), ("matrix", text)]));
+        assert_eq!(pads.element.property::<String>("matrix"), text);
+        pads.element.set_property("divisor", 1f64);
+        pads.begin(&gray());
+        assert_eq!(
+            pads.src.push(filled(&gray(), 0, 20)),
+            Ok(gst::FlowSuccess::Ok)
+        );
+        pads.wait_buffers(1);
+        assert_eq!(flat_value(&gray(), &pads.buffers()[0]), 60);
+        pads.element.set_property("matrix", "0,5");
+        assert_eq!(pads.element.property::<String>("matrix"), text, "no number");
+        let warnings = texts(&pads.messages(), gst::MessageType::Warning);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let text = pads.element.property::<String>("last-message");
+        assert!(!text.contains(",5"), "{text}");
+    });
+}
+
+/// Makes the process use the locale of its environment, as programs with translations do.
+fn use_locale_of_the_environment() {
+    unsafe extern "C" {
+        fn setlocale(
+            category: std::ffi::c_int,
+            locale: *const std::ffi::c_char,
+        ) -> *mut std::ffi::c_char;
+    }
+    const LC_ALL: std::ffi::c_int = 6;
+    // SAFETY: the text is NUL-terminated, the signature is libc's, and no other thread of this
+    // process reads the locale yet.
+    unsafe { setlocale(LC_ALL, c"".as_ptr()) };
+}
+
+/// How C's printf writes a number.
+fn printed_in_c(number: f64) -> String {
+    unsafe extern "C" {
+        fn snprintf(
+            buffer: *mut std::ffi::c_char,
+            size: usize,
+            format: *const std::ffi::c_char,
+            ...
+        ) -> std::ffi::c_int;
+    }
+    let mut buffer = [0u8; 32];
+    // SAFETY: the buffer is as long as is said, and the format takes just the one double.
+    unsafe {
+        snprintf(
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            c"%.1f".as_ptr(),
+            number,
+        )
+    };
+    let text = std::ffi::CStr::from_bytes_until_nul(&buffer).expect("printf ends its text");
+    text.to_string_lossy().into_owned()
+}
+
+/// The plugin file that was built beside this test program.
+fn plugin_folder() -> Option<std::path::PathBuf> {
+    let program = std::env::current_exe().expect("the test program knows its file");
+    let built = program.with_file_name("libgstcudaconv.so");
+    let folder = std::env::temp_dir().join(format!("cudaconv-plugin-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::copy(built, folder.join("libgstcudaconv.so")).ok()?;
+    Some(folder)
+}
+
+/// Runs a tool of GStreamer with the plugin file; what it printed, and whether it succeeded.
+fn tool(folder: &std::path::Path, name: &str, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new("timeout")
+        .arg("60")
+        .arg(name)
+        .args(arguments)
+        .env("GST_PLUGIN_PATH", folder)
+        .env("GST_REGISTRY", folder.join("registry.bin"))
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .output()
+        .expect("GStreamer's tools are installed");
+    (output.status.success(), isolated::text(&output))
+}
+
+/// Reported: the plugin file is blacklisted, panics in the loader, or its inspection fails, on a
+/// machine without a driver.
+#[test]
+fn the_plugin_file_inspects_and_runs_in_gstreamers_own_tools() {
+    watched(|| {
+        let Some(folder) = plugin_folder() else {
+            return; // only the library was built for this run
+        };
+        let (good, text) = tool(&folder, "gst-inspect-1.0", &["cudaconv"]);
+        assert!(good && !text.contains("panicked"), "{text}");
+        for word in [
+            "sigma-space",
+            "cuda-device-id",
+            "over-budget",
+            "nanosecond",
+            "pixels",
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        let (_, text) = tool(&folder, "gst-inspect-1.0", &["-b"]);
+        assert!(!text.contains("libgstcudaconv"), "{text}");
+        for (backend, wanted) in [("auto", true), ("cpu", true), ("cuda", false)] {
+            let backend = format!("backend={backend}");
+            let line = [
+                "-v",
+                "videotestsrc",
+                "num-buffers=5",
+                "!",
+                "cudaconv",
+                "silent=false",
+            ];
+            let mut line = line.to_vec();
+            line.extend([backend.as_str(), "!", "fakesink"]);
+            let (good, text) = tool(&folder, "gst-launch-1.0", &line);
+            assert_eq!(good, wanted, "{backend}: {text}");
+            assert_eq!(text.contains("ERROR"), !wanted, "{backend}: {text}");
+            assert!(!text.contains("panicked"), "{text}");
+        }
+        std::fs::remove_dir_all(&folder).expect("the folder can go");
+    });
+}

@@ -1,0 +1,6 @@
+//! The CPU engine on every format: against the float64 definition, and against what must hold
+//! between results.
+
+mod every_case;
+mod properties;
+mod support;
