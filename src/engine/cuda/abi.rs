@@ -1,13 +1,11 @@
 //! What the host hands to every kernel, and how kernels are launched: the mirror of
-//! `kernels/abi.h`, whose comments say what the members mean.
+//! `kernels/abi.h`, whose comments say what the members mean. Knows nothing of plans:
+//! [`super::choose`] picks the kernel of one.
 //!
-//! To launch: jobs that share an operation go together, at most [`MAX_JOBS`] a launch; jobs
-//! without a filter join any launch, or make one of their own with [`Kernel::COPY`].
-//! [`Kernel::choose`] names the kernel, [`Kernel::place`] puts the jobs' tiles into the grid, and
-//! the structure of the kernel's [`Module`] is its only parameter.
-
-use crate::filter::layout::Sample;
-use crate::filter::plan::{Algorithm, Operation, Taps as Coefficients};
+//! To launch: jobs that share an operation and a border go together, at most [`MAX_JOBS`] a
+//! launch; jobs without a filter join any launch, or make one of their own. [`Kernel::place`] puts
+//! the jobs' tiles into the grid and says how large everything is, and the structure of the
+//! kernel's [`Module`] is its only parameter.
 
 /// Most channels of a job.
 pub const MAX_CHANNELS: usize = 4;
@@ -67,7 +65,7 @@ pub struct Channel {
 
 /// One group of channels on one grid, or one field of it.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Job {
     pub channels: [Channel; MAX_CHANNELS],
     pub channel_count: u32,
@@ -90,7 +88,7 @@ pub struct Frame {
     pub sample: u32,
     pub shift: u32,
     pub max_code: f32,
-    pub reserved: u32,
+    pub tile_height: u32,
 }
 
 /// One linear kernel.
@@ -133,6 +131,22 @@ pub struct BilateralLaunch {
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
+impl Default for Job {
+    fn default() -> Self {
+        Job {
+            channels: [Channel::default(); MAX_CHANNELS],
+            channel_count: 0,
+            width: 0,
+            height: 0,
+            packed: 0,
+            joint: 0,
+            alpha: -1,
+            first_tile_row: 0,
+            tiles_across: 0,
+        }
+    }
+}
+
 impl Default for ConvolveLaunch {
     fn default() -> Self {
         ConvolveLaunch {
@@ -165,15 +179,16 @@ impl Default for BilateralLaunch {
     }
 }
 
-/// `1 / divisor` if multiplying by it gives the same float32 as dividing by `divisor`, else 0.
-pub fn exact_reciprocal(divisor: f32) -> f32 {
-    let power_of_two = divisor.is_normal() && divisor.to_bits() << 9 == 0;
-    let reciprocal = 1.0 / divisor;
-    if power_of_two && reciprocal.is_normal() {
-        reciprocal
-    } else {
-        0.0
-    }
+/// Floats that a line of `count` weights takes.
+pub fn line_length(count: usize) -> usize {
+    count.next_multiple_of(4)
+}
+
+/// Appends a line of weights, filled up with zeros.
+pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
+    let end = weights.len() + line_length(line.len());
+    weights.extend_from_slice(line);
+    weights.resize(end, 0.0);
 }
 
 /// The family that a kernel belongs to: one PTX module each, loaded when needed.
@@ -233,6 +248,16 @@ pub struct Extent {
     pub y: u32,
 }
 
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    pub grid: Extent,
+    pub block: Extent,
+    /// Dynamic shared memory of a block; at most the 48 KiB that every device grants without
+    /// being asked.
+    pub shared_bytes: u32,
+}
+
 impl Kernel {
     pub const ALL: [Kernel; 10] = [
         Kernel::ConvolveNaiveU8,
@@ -246,28 +271,6 @@ impl Kernel {
         Kernel::BilateralTileU8,
         Kernel::BilateralTileU16,
     ];
-
-    /// The kernel that computes `operation` by `algorithm`, or `None` where there is none. Any
-    /// kernel of the right `sample` copies and fills, so for [`Operation::None`] this is the
-    /// smallest.
-    pub fn choose(algorithm: Algorithm, sample: Sample, operation: &Operation) -> Option<Kernel> {
-        use Kernel::*;
-        let (for_u8, for_u16) = match (operation, algorithm) {
-            (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
-            (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
-            (Operation::Bilateral(_), Algorithm::Tile | Algorithm::Direct) => {
-                (BilateralTileU8, BilateralTileU16)
-            }
-            (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
-            (_, Algorithm::Tile | Algorithm::Direct) => (ConvolveTileU8, ConvolveTileU16),
-            (_, Algorithm::Separable) if is_separable(operation) => (SeparableU8, SeparableU16),
-            _ => return None,
-        };
-        Some(match sample {
-            Sample::U8 => for_u8,
-            Sample::U16Le { .. } | Sample::U16Be => for_u16,
-        })
-    }
 
     /// The module that holds it, and so the structure that it takes.
     pub fn module(self) -> Module {
@@ -310,48 +313,127 @@ impl Kernel {
     }
 
     /// Threads of a block.
-    pub fn block(self) -> Extent {
-        Extent { x: 32, y: 8 }
+    fn threads(self) -> u32 {
+        use Kernel::*;
+        match self {
+            ConvolveTileU8 | ConvolveTileU16 | SeparableU8 | SeparableU16 => 128,
+            _ => 256,
+        }
     }
 
-    /// Samples of `job` that one block computes, all channels of each.
-    pub fn tile(self, _job: &Job) -> Extent {
-        Extent { x: 32, y: 8 }
+    /// Samples across a tile of `job`, all channels of each.
+    fn tile_width(self, _job: &Job) -> u32 {
+        use Kernel::*;
+        match self {
+            ConvolveTileU8 | ConvolveTileU16 | SeparableU8 | SeparableU16 => 64,
+            _ => 32,
+        }
     }
 
-    /// Dynamic shared memory of a block, in bytes, for a filter that reaches `radius` samples
-    /// beyond the centre, horizontally and vertically. Never above the 48 KiB that every device
-    /// grants without being asked.
-    pub fn shared_bytes(self, _radius: (usize, usize)) -> u32 {
-        0
+    /// Rows of a tile, the first that fits being taken.
+    fn tile_heights(self) -> &'static [u32] {
+        use Kernel::*;
+        match self {
+            ConvolveNaiveU8 | ConvolveNaiveU16 | BilateralNaiveU8 | BilateralNaiveU16 => &[8],
+            ConvolveTileU8 | ConvolveTileU16 => &[64, 32, 16],
+            SeparableU8 | SeparableU16 => &[32],
+            BilateralTileU8 | BilateralTileU16 => &[32, 16],
+        }
     }
 
-    /// Stacks the tiles of `jobs` in the grid that is returned: sets `first_tile_row` and
-    /// `tiles_across` of each.
+    /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
+    fn shared_bytes(self, height: usize, radius: (usize, usize), needs: Needs) -> usize {
+        use Kernel::*;
+        let (width, rows) = (2 * radius.0 + 1, height + 2 * radius.1);
+        match self {
+            ConvolveNaiveU8 | ConvolveNaiveU16 | BilateralNaiveU8 | BilateralNaiveU16 => 0,
+            ConvolveTileU8 | ConvolveTileU16 => {
+                let tile = (64 + width.next_multiple_of(8)) * rows;
+                let means = if needs.premultiplied { 64 * height } else { 0 };
+                4 * (tile + means)
+            }
+            SeparableU8 | SeparableU16 => {
+                let band = 16 * (64 + width.next_multiple_of(8));
+                let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
+                4 * (band + 64 * rows_read)
+            }
+            BilateralTileU8 | BilateralTileU16 => {
+                let several = needs.joint || needs.premultiplied;
+                let element = if several && self == BilateralTileU16 {
+                    8
+                } else {
+                    4
+                };
+                element * (32 + 2 * radius.0) * rows
+            }
+        }
+    }
+
+    /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples
+    /// beyond the centre, or `None` where no tile fits into what every device grants.
+    fn tile(self, radius: (usize, usize), needs: Needs) -> Option<(u32, u32)> {
+        self.tile_heights().iter().find_map(|&height| {
+            let bytes = self.shared_bytes(height as usize, radius, needs);
+            (bytes <= SHARED_BYTES).then_some((height, bytes as u32))
+        })
+    }
+
+    /// Whether it can compute jobs that need `needs` with a filter that reaches `radius` samples
+    /// beyond the centre, horizontally and vertically.
+    pub fn fits(self, radius: (usize, usize), needs: Needs) -> bool {
+        self.tile(radius, needs).is_some()
+    }
+
+    /// Stacks the tiles of the jobs of `frame` in a grid: sets `first_tile_row` and
+    /// `tiles_across` of each, and `tile_height`. `radius` is how far the filter reaches beyond
+    /// the centre, horizontally and vertically.
     ///
     /// # Panics
-    /// When there are no jobs or more than [`MAX_JOBS`], or one is empty.
-    pub fn place(self, jobs: &mut [Job]) -> Extent {
-        assert!((1..=MAX_JOBS).contains(&jobs.len()), "1 to 8 jobs a launch");
+    /// When there are no jobs or more than [`MAX_JOBS`], one is empty, or the kernel does not
+    /// [fit](Self::fits).
+    pub fn place(self, frame: &mut Frame, radius: (usize, usize)) -> Geometry {
+        let jobs = &mut frame.jobs[..frame.job_count as usize];
+        assert!(!jobs.is_empty(), "a launch without jobs");
+        let needs = Needs::of(jobs);
+        let (tile_height, shared_bytes) = self.tile(radius, needs).expect("a kernel that fits");
         let mut grid = Extent { x: 0, y: 0 };
-        for job in jobs {
+        for job in jobs.iter_mut() {
             assert!(job.width > 0 && job.height > 0, "a job without samples");
-            let tile = self.tile(job);
             job.first_tile_row = grid.y;
-            job.tiles_across = job.width.div_ceil(tile.x);
+            job.tiles_across = job.width.div_ceil(self.tile_width(job));
             grid.x = grid.x.max(job.tiles_across);
-            grid.y += job.height.div_ceil(tile.y);
+            grid.y += job.height.div_ceil(tile_height);
         }
-        grid
+        frame.tile_height = tile_height;
+        Geometry {
+            grid,
+            block: Extent {
+                x: self.threads(),
+                y: 1,
+            },
+            shared_bytes,
+        }
     }
 }
 
-fn is_separable(operation: &Operation) -> bool {
-    let separable = |taps: &Coefficients| matches!(taps, Coefficients::Separable { .. });
-    match operation {
-        Operation::Correlate(kernel) => separable(&kernel.taps),
-        Operation::Magnitude { x, y } => separable(&x.taps) && separable(&y.taps),
-        Operation::None | Operation::Bilateral(_) => false,
+/// Dynamic shared memory that every device grants a block without being asked.
+const SHARED_BYTES: usize = 48 * 1024;
+
+/// What the jobs of a launch ask of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// One of them has an alpha channel that premultiplies.
+    pub premultiplied: bool,
+    /// One of them has channels with one joint weight.
+    pub joint: bool,
+}
+
+impl Needs {
+    fn of(jobs: &[Job]) -> Needs {
+        Needs {
+            premultiplied: jobs.iter().any(|job| job.alpha >= 0),
+            joint: jobs.iter().any(|job| job.joint != 0),
+        }
     }
 }
 
@@ -401,7 +483,7 @@ mod tests {
         }
         same!(Channel, fill);
         same!(Job, tiles_across);
-        same!(Frame, reserved);
+        same!(Frame, tile_height);
         same!(Taps, first);
         same!(ConvolveLaunch, inline_weights);
         same!(BilateralLaunch, inline_weights);
@@ -470,7 +552,7 @@ mod tests {
             sample,
             shift,
             max_code,
-            reserved
+            tile_height
         });
         same!(Taps {
             width,
@@ -528,39 +610,52 @@ mod tests {
     }
 
     #[test]
-    fn only_powers_of_two_have_exact_reciprocals() {
-        assert_eq!(exact_reciprocal(16.0), 0.0625);
-        assert_eq!(exact_reciprocal(-0.5), -2.0);
-        assert_eq!(exact_reciprocal(1.0), 1.0);
-        for divisor in [9.0, 3.0, -273.0, 1.5, f32::MIN_POSITIVE / 2.0] {
-            assert_eq!(exact_reciprocal(divisor), 0.0, "{divisor}");
+    fn lines_of_weights_are_filled_up_with_zeros() {
+        let mut weights = Vec::new();
+        push_line(&mut weights, &[1.0, 2.0, 1.0]);
+        push_line(&mut weights, &[3.0; 5]);
+        push_line(&mut weights, &[4.0; 4]);
+        let (a, b) = (
+            [1.0, 2.0, 1.0, 0.0],
+            [3.0, 3.0, 3.0, 3.0, 3.0, 0.0, 0.0, 0.0],
+        );
+        assert_eq!(weights, [&a[..], &b[..], &[4.0; 4]].concat());
+        let longest = 2 * line_length(2 * MAX_RADIUS + 1);
+        assert!(
+            longest <= INLINE_WEIGHTS,
+            "every separable kernel is inline"
+        );
+    }
+
+    fn frame(sizes: &[(u32, u32)]) -> Frame {
+        let mut frame = Frame {
+            job_count: sizes.len() as u32,
+            ..Frame::default()
+        };
+        for (job, &(width, height)) in frame.jobs.iter_mut().zip(sizes) {
+            (job.width, job.height, job.channel_count) = (width, height, 1);
         }
+        frame
     }
 
     #[test]
     fn tiles_cover_every_job_once() {
-        let size = |width, height| Job {
-            width,
-            height,
-            channel_count: 1,
-            ..Job::default()
-        };
         for kernel in Kernel::ALL {
             for sizes in [
                 vec![(1, 1)],
                 vec![(1920, 1080), (960, 540)],
                 vec![(33, 17); 8],
             ] {
-                let mut jobs: Vec<Job> = sizes.iter().map(|&(w, h)| size(w, h)).collect();
-                let grid = kernel.place(&mut jobs);
+                let mut frame = frame(&sizes);
+                let grid = kernel.place(&mut frame, (3, 3)).grid;
                 let mut rows = 0;
-                for job in &jobs {
-                    let tile = kernel.tile(job);
+                for job in &frame.jobs[..sizes.len()] {
+                    let width = kernel.tile_width(job);
                     assert_eq!(job.first_tile_row, rows);
-                    assert!(job.tiles_across * tile.x >= job.width);
-                    assert!((job.tiles_across - 1) * tile.x < job.width);
+                    assert!(job.tiles_across * width >= job.width);
+                    assert!((job.tiles_across - 1) * width < job.width);
                     assert!(job.tiles_across <= grid.x);
-                    rows += job.height.div_ceil(tile.y);
+                    rows += job.height.div_ceil(frame.tile_height);
                 }
                 assert_eq!(grid.y, rows);
             }
@@ -568,24 +663,43 @@ mod tests {
     }
 
     #[test]
-    fn grids_and_blocks_are_within_what_every_device_grants() {
+    fn launches_are_within_what_every_device_grants() {
         for kernel in Kernel::ALL {
-            let block = kernel.block();
-            assert!(block.x * block.y <= 1024);
-            let largest = Job {
-                width: 16384,
-                height: 16384,
-                channel_count: 1,
-                ..Job::default()
-            };
-            let grid = kernel.place(&mut [largest; MAX_JOBS]);
-            assert!(grid.y <= 65535, "{kernel:?}: {grid:?}");
+            let mut frame = frame(&[(16384, 16384); MAX_JOBS]);
             for radius in 0..=MAX_RADIUS {
-                assert!(
-                    kernel.shared_bytes((radius, radius)) <= 48 * 1024,
-                    "{kernel:?} {radius}"
-                );
+                if !kernel.fits((radius, radius), Needs::default()) {
+                    continue;
+                }
+                let geometry = kernel.place(&mut frame, (radius, radius));
+                assert!(geometry.grid.y <= 65535, "{kernel:?}: {geometry:?}");
+                assert!(geometry.block.x * geometry.block.y <= 1024);
+                assert!(geometry.shared_bytes <= 48 * 1024, "{kernel:?} {radius}");
             }
         }
+    }
+
+    #[test]
+    fn every_radius_has_a_tile_but_for_several_wide_samples() {
+        let all = (MAX_RADIUS, MAX_RADIUS);
+        let (one, several) = (
+            Needs::default(),
+            Needs {
+                premultiplied: true,
+                joint: true,
+            },
+        );
+        for kernel in [
+            Kernel::ConvolveTileU16,
+            Kernel::SeparableU16,
+            Kernel::BilateralTileU8,
+        ] {
+            assert!(
+                kernel.fits(all, one) && kernel.fits(all, several),
+                "{kernel:?}"
+            );
+        }
+        assert!(Kernel::BilateralTileU16.fits(all, one));
+        assert!(Kernel::BilateralTileU16.fits((27, 27), several));
+        assert!(!Kernel::BilateralTileU16.fits((28, 28), several));
     }
 }

@@ -7,6 +7,7 @@
 pub mod abi;
 mod allocator;
 mod api;
+mod choose;
 mod clock;
 mod context;
 pub mod doctor;

@@ -1,7 +1,7 @@
 //! Correlation and gradient magnitude.
 
 use super::image::Picture;
-use crate::abi::{ConvolveLaunch, Taps};
+use crate::abi::{ConvolveLaunch, Taps, line_length};
 
 /// A linear filter, with its weights where the kernel reads them.
 pub struct Linear<'a> {
@@ -42,19 +42,18 @@ impl<'a> Linear<'a> {
         let samples = |rows: std::ops::Range<isize>| {
             rows.flat_map(move |y| (0..width as isize).map(move |x| (x, y)))
         };
+        let line = line_length(columns);
         if taps.separable == 0 {
             let sum = |(x, y)| {
-                (weights.iter().zip(0..(columns * rows) as isize)).fold(
-                    0.0,
-                    |sum, (weight, tap)| {
-                        let (i, j) = (tap % columns as isize, tap / columns as isize);
-                        weight.mul_add(picture.at(x + i - rx, y + j - ry), sum)
-                    },
-                )
+                (weights.chunks(line).zip(y - ry..).take(rows)).fold(0.0, |sum, (weights, y)| {
+                    (weights[..columns].iter().zip(x - rx..)).fold(sum, |sum, (weight, x)| {
+                        weight.mul_add(picture.at(x, y), sum)
+                    })
+                })
             };
             return samples(0..height as isize).map(sum).collect();
         }
-        let (horizontal, vertical) = weights.split_at(columns);
+        let (horizontal, vertical) = (&weights[..columns], &weights[line..]);
         let across = |(x, y)| {
             (horizontal.iter().zip(x - rx..)).fold(0.0, |sum, (weight, x)| {
                 weight.mul_add(picture.at(x, y), sum)
@@ -75,12 +74,12 @@ pub fn kernels(launch: &ConvolveLaunch) -> &[Taps] {
     &launch.kernels[..launch.kernel_count as usize]
 }
 
-/// Weights of one kernel.
+/// Weights of one kernel, with the zeros that fill up their lines.
 pub fn weight_count(taps: &Taps) -> usize {
     let (width, height) = (taps.width as usize, taps.height as usize);
     if taps.separable == 0 {
-        width * height
+        line_length(width) * height
     } else {
-        width + height
+        line_length(width) + line_length(height)
     }
 }
