@@ -17,8 +17,8 @@ constexpr int WIDTH = 32;
 constexpr int THREADS = 256;
 constexpr int NAIVE_HEIGHT = THREADS / WIDTH;
 constexpr int ROWS = 4;
-// At least 32 warps on a multiprocessor with 64 K registers, which hide the latency of ex2.
-constexpr int BLOCKS = 4;
+// Blocks of a multiprocessor: leaves 80 registers.
+constexpr int BLOCKS = 3;
 
 DEVICE float exp2_approximate(float exponent) {
     float power;
@@ -163,6 +163,7 @@ DEVICE void naive(const CudaconvBilateralLaunch& launch) {
     for_each_set<Sample>(launch, job, [&](const auto& set) { naive_set(set, x, y); });
 }
 
+#ifdef BILATERAL_NAIVE
 extern "C" __global__ void __launch_bounds__(THREADS)
     bilateral_naive_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
     naive<u8>(launch);
@@ -172,6 +173,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     bilateral_naive_u16(const __grid_constant__ CudaconvBilateralLaunch launch) {
     naive<u16>(launch);
 }
+#endif
 
 // --- tile ----------------------------------------------------------------------------------------
 
@@ -298,12 +300,16 @@ DEVICE void tile_job(const CudaconvBilateralLaunch& launch, void* shared) {
 
 extern __shared__ float4 shared[];
 
+#ifdef BILATERAL_TILE_U8
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     bilateral_tile_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
     tile_job<u8>(launch, shared);
 }
+#endif
 
+#ifdef BILATERAL_TILE_U16
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     bilateral_tile_u16(const __grid_constant__ CudaconvBilateralLaunch launch) {
     tile_job<u16>(launch, shared);
 }
+#endif

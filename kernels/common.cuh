@@ -4,6 +4,9 @@
 //
 // Built without fast-math: products and sums are contracted nowhere but where fmaf says so,
 // divisions and roots are the IEEE ones, denormals count.
+//
+// Each source makes several modules, one for each `#ifdef NAME` around its kernels: the driver
+// compiles a module whole when it is first loaded, so a start pays for what it uses.
 #pragma once
 
 #include "abi.h"
@@ -129,16 +132,39 @@ DEVICE void copy_or_fill(const CudaconvFrame& frame, const CudaconvChannel& chan
     write_sample(output_at(channel, x, y), sample);
 }
 
+// Whether the channels of a packed job are copied, all of them, from and to addresses of whole words.
+DEVICE bool is_copy_of_words(const CudaconvJob& job) {
+    const CudaconvChannel& first = job.channels[0];
+    bool copied = job.packed;
+    for (u32 c = 0; c < job.channel_count; ++c) copied = copied && job.channels[c].action == CUDACONV_COPY;
+    return copied && (first.input | first.output | first.input_stride | first.output_stride) % 4 == 0;
+}
+
 // The channels of a tile that are not filtered, by a block of `threads` threads.
 template <typename Sample>
 DEVICE void copy_or_fill_tile(const CudaconvFrame& frame, const CudaconvJob& job, int x0, int y0, int width, int height,
                               int thread, int threads) {
     const int x1 = min(x0 + width, static_cast<int>(job.width));
     const int y1 = min(y0 + height, static_cast<int>(job.height));
+    const bool words = is_copy_of_words(job);
+#pragma unroll 1
     for (u32 c = 0; c < job.channel_count; ++c) {
-        if (job.channels[c].action == CUDACONV_FILTER) continue;
-        for (int y = y0 + thread / WARP; y < y1; y += threads / WARP)
-            for (int x = x0 + thread % WARP; x < x1; x += WARP) copy_or_fill<Sample>(frame, job.channels[c], x, y);
+        const CudaconvChannel& channel = job.channels[c];
+        if (channel.action == CUDACONV_FILTER) continue;
+        // Bytes of all channels, up to the last word that is whole; the samples behind it one by one.
+        const int step = channel.step, whole = words ? x1 * step / 4 * 4 : x0 * step;
+#pragma unroll 1
+        for (int y = y0 + thread / WARP; y < y1; y += threads / WARP) {
+            const cudaconv_u64 from = input_at(job.channels[0], 0, y), to = output_at(job.channels[0], 0, y);
+            if (c == 0) {
+#pragma unroll 4
+                for (int byte = x0 * step + thread % WARP * 4; byte < whole; byte += WARP * 4)
+                    write_sample(to + byte, read_sample<u32>(from + byte));
+            }
+            const int left = (whole - static_cast<int>(c * sizeof(Sample)) + step - 1) / step;
+#pragma unroll 1
+            for (int x = (words ? left : x0) + thread % WARP; x < x1; x += WARP) copy_or_fill<Sample>(frame, channel, x, y);
+        }
     }
 }
 

@@ -99,6 +99,7 @@ DEVICE void naive(const CudaconvConvolveLaunch& launch) {
     }
 }
 
+#ifdef CONVOLVE_NAIVE
 extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
     convolve_naive_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
     naive<u8>(launch);
@@ -108,6 +109,7 @@ extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
     convolve_naive_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
     naive<u16>(launch);
 }
+#endif
 
 // --- tile ----------------------------------------------------------------------------------------
 
@@ -259,12 +261,16 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, float* tile) {
 
 extern __shared__ float4 shared[];
 
+#ifdef CONVOLVE_TILE_U8
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
     convolve_tile_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
     tile_job<u8>(launch, reinterpret_cast<float*>(shared));
 }
+#endif
 
+#ifdef CONVOLVE_TILE_U16
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
     convolve_tile_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
     tile_job<u16>(launch, reinterpret_cast<float*>(shared));
 }
+#endif

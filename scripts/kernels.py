@@ -31,13 +31,16 @@ class Tools:
         self.headers = wheels / "cuda_runtime" / "include"
         self.ptxas = wheels / "cuda_nvcc" / "bin" / "ptxas"
 
-    def compile(self, source):
-        """The PTX of `source`; exits with the compiler's log if there is any."""
+    def compile(self, source, module):
+        """The PTX of one module of `source`; exits with the compiler's log if there is any."""
         options = [
             f"--gpu-architecture={TARGET}",
+            f"--define-macro={module}",
             "--std=c++17",
             # For generic lambdas, which cannot say that they are of the device.
             "--device-as-default-execution-space",
+            # "declared but never referenced": constants of the other modules.
+            "--diag-suppress=177",
             # Only an explicit fmaf is a fused multiply-add: the bytes are those of the CPU.
             "--fmad=false",
             f"--include-path={self.headers}",
@@ -96,21 +99,28 @@ def parse_report(report):
     return found
 
 
+def modules():
+    """Every module with its source: a source says `#ifdef MODULE` around the kernels of each."""
+    for source in sorted(SOURCES.glob("*.cu")):
+        for module in re.findall(r"^#ifdef (\w+)$", source.read_text(encoding="utf-8"), re.MULTILINE):
+            yield source, module
+
+
 def build(tools, check):
     """Compiles all sources and writes the PTX, or with `check` compares it; returns the files."""
     stale = []
     files = []
-    for source in sorted(SOURCES.glob("*.cu")):
-        text = tools.compile(source)
-        ptx = CHECKED_IN / source.with_suffix(".ptx").name
+    for source, module in modules():
+        text = tools.compile(source, module)
+        ptx = CHECKED_IN / f"{module.lower()}.ptx"
         files.append(ptx)
-        if ptx.exists() and ptx.read_text() == text:
+        if ptx.exists() and ptx.read_text(encoding="utf-8") == text:
             continue
         if check:
             stale.append(str(ptx))
         else:
             CHECKED_IN.mkdir(exist_ok=True)
-            ptx.write_text(text)
+            ptx.write_text(text, encoding="utf-8")
     left = {str(path) for path in CHECKED_IN.glob("*.ptx")} - {str(path) for path in files}
     if stale or left:
         for path in stale:

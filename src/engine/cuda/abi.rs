@@ -4,8 +4,7 @@
 //!
 //! To launch: jobs that share an operation and a border go together, at most [`MAX_JOBS`] a
 //! launch; jobs without a filter join any launch, or make one of their own. [`Kernel::place`] puts
-//! the jobs' tiles into the grid and says how large everything is, and the structure of the
-//! kernel's [`Module`] is its only parameter.
+//! the jobs' tiles into the grid and says how large everything is.
 
 /// Most channels of a job.
 pub const MAX_CHANNELS: usize = 4;
@@ -101,7 +100,7 @@ pub struct Taps {
     pub first: u32,
 }
 
-/// Parameter of the kernels of [`Module::Convolve`] and [`Module::Separable`].
+/// Parameter of the linear kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConvolveLaunch {
@@ -115,7 +114,7 @@ pub struct ConvolveLaunch {
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
-/// Parameter of the kernels of [`Module::Bilateral`].
+/// Parameter of the bilateral kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BilateralLaunch {
@@ -191,25 +190,69 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
     weights.resize(end, 0.0);
 }
 
-/// The family that a kernel belongs to: one PTX module each, loaded when needed.
+/// What the driver compiles and loads at once: a PTX file. As small as can be, so that a start
+/// waits for no more than it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Module {
-    Convolve,
-    Separable,
-    Bilateral,
+    ConvolveNaive,
+    ConvolveTileU8,
+    ConvolveTileU16,
+    SeparableU8,
+    SeparableU16,
+    SeparableU8R1,
+    SeparableU8R2,
+    SeparableU8R3,
+    SeparableU8R4,
+    SeparableU8R8,
+    BilateralNaive,
+    BilateralTileU8,
+    BilateralTileU16,
 }
 
 impl Module {
-    pub const ALL: [Module; 3] = [Module::Convolve, Module::Separable, Module::Bilateral];
+    pub const ALL: [Module; 13] = [
+        Module::ConvolveNaive,
+        Module::ConvolveTileU8,
+        Module::ConvolveTileU16,
+        Module::SeparableU8,
+        Module::SeparableU16,
+        Module::SeparableU8R1,
+        Module::SeparableU8R2,
+        Module::SeparableU8R3,
+        Module::SeparableU8R4,
+        Module::SeparableU8R8,
+        Module::BilateralNaive,
+        Module::BilateralTileU8,
+        Module::BilateralTileU16,
+    ];
 
-    /// The name of its files: `kernels/NAME.cu` and `kernels/ptx/NAME.ptx`.
+    /// The name of its file, `kernels/ptx/NAME.ptx`.
     pub fn name(self) -> &'static str {
         match self {
-            Module::Convolve => "convolve",
-            Module::Separable => "separable",
-            Module::Bilateral => "bilateral",
+            Module::ConvolveNaive => "convolve_naive",
+            Module::ConvolveTileU8 => "convolve_tile_u8",
+            Module::ConvolveTileU16 => "convolve_tile_u16",
+            Module::SeparableU8 => "separable_u8",
+            Module::SeparableU16 => "separable_u16",
+            Module::SeparableU8R1 => "separable_u8_r1",
+            Module::SeparableU8R2 => "separable_u8_r2",
+            Module::SeparableU8R3 => "separable_u8_r3",
+            Module::SeparableU8R4 => "separable_u8_r4",
+            Module::SeparableU8R8 => "separable_u8_r8",
+            Module::BilateralNaive => "bilateral_naive",
+            Module::BilateralTileU8 => "bilateral_tile_u8",
+            Module::BilateralTileU16 => "bilateral_tile_u16",
         }
     }
+}
+
+/// The structure that a kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Parameter {
+    /// [`ConvolveLaunch`]
+    Convolve,
+    /// [`BilateralLaunch`]
+    Bilateral,
 }
 
 /// Where a kernel reads its weights.
@@ -233,6 +276,15 @@ pub enum Kernel {
     /// Both passes fused: separable kernels up to 65 + 65 taps.
     SeparableU8,
     SeparableU16,
+    /// The same up to 3 + 3 taps, and the magnitude of two such, without premultiplication; what
+    /// lies beyond the edge is a code value.
+    SeparableU8R1,
+    /// Up to 5 + 5 taps, one kernel.
+    SeparableU8R2,
+    SeparableU8R3,
+    SeparableU8R4,
+    /// Up to 17 + 17 taps.
+    SeparableU8R8,
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8,
     BilateralNaiveU16,
@@ -259,30 +311,52 @@ pub struct Geometry {
 }
 
 impl Kernel {
-    pub const ALL: [Kernel; 10] = [
+    pub const ALL: [Kernel; 15] = [
         Kernel::ConvolveNaiveU8,
         Kernel::ConvolveNaiveU16,
         Kernel::ConvolveTileU8,
         Kernel::ConvolveTileU16,
         Kernel::SeparableU8,
         Kernel::SeparableU16,
+        Kernel::SeparableU8R1,
+        Kernel::SeparableU8R2,
+        Kernel::SeparableU8R3,
+        Kernel::SeparableU8R4,
+        Kernel::SeparableU8R8,
         Kernel::BilateralNaiveU8,
         Kernel::BilateralNaiveU16,
         Kernel::BilateralTileU8,
         Kernel::BilateralTileU16,
     ];
 
-    /// The module that holds it, and so the structure that it takes.
+    /// The module that holds it.
     pub fn module(self) -> Module {
         use Kernel::*;
         match self {
-            ConvolveNaiveU8 | ConvolveNaiveU16 | ConvolveTileU8 | ConvolveTileU16 => {
-                Module::Convolve
-            }
-            SeparableU8 | SeparableU16 => Module::Separable,
+            ConvolveNaiveU8 | ConvolveNaiveU16 => Module::ConvolveNaive,
+            ConvolveTileU8 => Module::ConvolveTileU8,
+            ConvolveTileU16 => Module::ConvolveTileU16,
+            SeparableU8 => Module::SeparableU8,
+            SeparableU16 => Module::SeparableU16,
+            SeparableU8R1 => Module::SeparableU8R1,
+            SeparableU8R2 => Module::SeparableU8R2,
+            SeparableU8R3 => Module::SeparableU8R3,
+            SeparableU8R4 => Module::SeparableU8R4,
+            SeparableU8R8 => Module::SeparableU8R8,
+            BilateralNaiveU8 | BilateralNaiveU16 => Module::BilateralNaive,
+            BilateralTileU8 => Module::BilateralTileU8,
+            BilateralTileU16 => Module::BilateralTileU16,
+        }
+    }
+
+    /// Its only parameter.
+    pub fn parameter(self) -> Parameter {
+        use Kernel::*;
+        match self {
             BilateralNaiveU8 | BilateralNaiveU16 | BilateralTileU8 | BilateralTileU16 => {
-                Module::Bilateral
+                Parameter::Bilateral
             }
+            _ => Parameter::Convolve,
         }
     }
 
@@ -296,6 +370,11 @@ impl Kernel {
             ConvolveTileU16 => "convolve_tile_u16",
             SeparableU8 => "separable_u8",
             SeparableU16 => "separable_u16",
+            SeparableU8R1 => "separable_u8_r1",
+            SeparableU8R2 => "separable_u8_r2",
+            SeparableU8R3 => "separable_u8_r3",
+            SeparableU8R4 => "separable_u8_r4",
+            SeparableU8R8 => "separable_u8_r8",
             BilateralNaiveU8 => "bilateral_naive_u8",
             BilateralNaiveU16 => "bilateral_naive_u16",
             BilateralTileU8 => "bilateral_tile_u8",
@@ -307,7 +386,8 @@ impl Kernel {
     pub fn weights(self) -> Weights {
         use Kernel::*;
         match self {
-            SeparableU8 | SeparableU16 => Weights::Inline,
+            SeparableU8 | SeparableU16 | SeparableU8R1 | SeparableU8R2 | SeparableU8R3
+            | SeparableU8R4 | SeparableU8R8 => Weights::Inline,
             _ => Weights::Device,
         }
     }
@@ -322,10 +402,17 @@ impl Kernel {
     }
 
     /// Samples across a tile of `job`, all channels of each.
-    fn tile_width(self, _job: &Job) -> u32 {
+    fn tile_width(self, job: &Job) -> u32 {
         use Kernel::*;
         match self {
             ConvolveTileU8 | ConvolveTileU16 | SeparableU8 | SeparableU16 => 64,
+            SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
+                match (job.packed, job.channel_count) {
+                    (1, 3) => 32,
+                    (1, channels) => 128 / channels,
+                    _ => 128,
+                }
+            }
             _ => 32,
         }
     }
@@ -336,7 +423,11 @@ impl Kernel {
         match self {
             ConvolveNaiveU8 | ConvolveNaiveU16 | BilateralNaiveU8 | BilateralNaiveU16 => &[8],
             ConvolveTileU8 | ConvolveTileU16 => &[64, 32, 16],
-            SeparableU8 | SeparableU16 => &[32],
+            SeparableU8 | SeparableU16 | SeparableU8R8 => &[32],
+            SeparableU8R1 => &[30],
+            SeparableU8R2 => &[28],
+            SeparableU8R3 => &[26],
+            SeparableU8R4 => &[24],
             BilateralTileU8 | BilateralTileU16 => &[32, 16],
         }
     }
@@ -347,6 +438,7 @@ impl Kernel {
         let (width, rows) = (2 * radius.0 + 1, height + 2 * radius.1);
         match self {
             ConvolveNaiveU8 | ConvolveNaiveU16 | BilateralNaiveU8 | BilateralNaiveU16 => 0,
+            SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => 0,
             ConvolveTileU8 | ConvolveTileU16 => {
                 let tile = (64 + width.next_multiple_of(8)) * rows;
                 let means = if needs.premultiplied { 64 * height } else { 0 };

@@ -39,7 +39,10 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Tile | Algorithm::Direct) => (ConvolveTileU8, ConvolveTileU16),
-        (operation, Algorithm::Separable) if is_separable(operation) => (SeparableU8, SeparableU16),
+        (operation, Algorithm::Separable) if is_separable(operation) => (
+            small_separable(layout, job).unwrap_or(SeparableU8),
+            SeparableU16,
+        ),
         _ => return None,
     };
     Some(match layout.sample {
@@ -57,8 +60,27 @@ fn is_separable(operation: &Operation) -> bool {
     }
 }
 
-/// Tiles of several channels hold code values, so what lies beyond the edge must be one; and the
-/// widest of 16-bit samples are larger than shared memory.
+/// The smallest of the kernels for few taps that computes `job`. They hold bytes, of which those
+/// beyond the edge must be some too.
+fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
+    if job.premultiply || !edge_is_code(layout, job) {
+        return None;
+    }
+    let (rx, ry) = radius(&job.operation);
+    let magnitude = matches!(job.operation, Operation::Magnitude { .. });
+    match rx.max(ry) {
+        0 | 1 => Some(Kernel::SeparableU8R1),
+        _ if magnitude => None,
+        2 => Some(Kernel::SeparableU8R2),
+        3 => Some(Kernel::SeparableU8R3),
+        4 => Some(Kernel::SeparableU8R4),
+        5..=8 => Some(Kernel::SeparableU8R8),
+        _ => None,
+    }
+}
+
+/// Tiles of several channels hold code values, and the widest of 16-bit samples are larger than
+/// shared memory.
 fn bilateral_tile_takes(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
     let joint = (job.group.channels.iter().zip(&job.actions)).any(|(channel, action)| {
         channel.role == Role::Colour && matches!(action, Action::Filter { .. })
@@ -67,15 +89,19 @@ fn bilateral_tile_takes(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
         premultiplied: job.premultiply,
         joint,
     };
-    let beyond_is_code = |action: &Action| match *action {
+    let several = needs.joint || needs.premultiplied;
+    kernel.fits(radius(&job.operation), needs) && (!several || edge_is_code(layout, job))
+}
+
+/// Whether what lies beyond the edge of every filtered channel is a code value: it is not, where
+/// the border's constant is a fraction or out of range.
+fn edge_is_code(layout: &Layout, job: &Job) -> bool {
+    let is_code = |action: &Action| match *action {
         Action::Filter { zero, beyond, .. } => {
             let code = zero + beyond;
             code.fract() == 0.0 && (0.0..=layout.max_code() as f32).contains(&code)
         }
         Action::Copy | Action::Fill(_) => true,
     };
-    let several = needs.joint || needs.premultiplied;
-    let edge_fits =
-        !several || job.border != Border::Constant || job.actions.iter().all(beyond_is_code);
-    kernel.fits(radius(&job.operation), needs) && edge_fits
+    job.border != Border::Constant || job.actions.iter().all(is_code)
 }

@@ -5,7 +5,7 @@ use super::image::{Picture, Plane, Samples};
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Extent, Frame, INLINE_WEIGHTS, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Module, Weights, action, border, distance, sample,
+    MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, border, distance, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -39,14 +39,14 @@ impl Launch {
         memory: &Memory,
         context: Handle,
     ) -> Launch {
-        let filter = match kernel.module() {
+        let filter = match kernel.parameter() {
             // SAFETY: the structure of this kernel, by the contract of this function; every
             // bit pattern is a value of it.
-            Module::Convolve | Module::Separable => Filter::Linear(Box::new(unsafe {
+            Parameter::Convolve => Filter::Linear(Box::new(unsafe {
                 parameter.cast::<ConvolveLaunch>().read_unaligned()
             })),
             // SAFETY: as above.
-            Module::Bilateral => Filter::Bilateral(Box::new(unsafe {
+            Parameter::Bilateral => Filter::Bilateral(Box::new(unsafe {
                 parameter.cast::<BilateralLaunch>().read_unaligned()
             })),
         };
