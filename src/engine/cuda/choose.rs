@@ -2,9 +2,12 @@
 
 use super::abi::{Kernel, Needs};
 use crate::filter::Layout;
-use crate::filter::layout::{Role, Sample};
-use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Taps};
-use crate::filter::spec::Border;
+use crate::filter::layout::{Channel, Role, Sample};
+use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
+use crate::filter::spec::{Border, Distance};
+
+/// Of the kernel that looks weights up.
+const LARGEST_TABLE_RADIUS: usize = 8;
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -26,16 +29,8 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
     let (for_u8, for_u16) = match (&job.operation, algorithm) {
         (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
-        (Operation::Bilateral(_), Algorithm::Tile | Algorithm::Direct) => {
-            let of_tile = match layout.sample {
-                Sample::U8 => BilateralTileU8,
-                _ => BilateralTileU16,
-            };
-            if bilateral_tile_takes(of_tile, layout, job) {
-                (BilateralTileU8, BilateralTileU16)
-            } else {
-                (BilateralNaiveU8, BilateralNaiveU16)
-            }
+        (Operation::Bilateral(bilateral), Algorithm::Tile | Algorithm::Direct) => {
+            return Some(of_bilateral(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Tile | Algorithm::Direct) => (ConvolveTileU8, ConvolveTileU16),
@@ -79,18 +74,41 @@ fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
     }
 }
 
-/// Tiles of several channels hold code values, and the widest of 16-bit samples are larger than
-/// shared memory.
-fn bilateral_tile_takes(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
-    let joint = (job.group.channels.iter().zip(&job.actions)).any(|(channel, action)| {
-        channel.role == Role::Colour && matches!(action, Action::Filter { .. })
-    });
+/// The fastest kernel that computes the bilateral `job`.
+fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+    let filtered = || {
+        let channels = job.group.channels.iter().zip(&job.actions);
+        channels.filter(|(_, action)| matches!(action, Action::Filter { .. }))
+    };
+    let joint = |channel: &Channel| channel.role == Role::Colour;
     let needs = Needs {
         premultiplied: job.premultiply,
-        joint,
+        joint: filtered().any(|(channel, _)| joint(channel)),
     };
-    let several = needs.joint || needs.premultiplied;
-    kernel.fits(radius(&job.operation), needs) && (!several || edge_is_code(layout, job))
+    let radius = (bilateral.radius_x, bilateral.radius_y);
+    let all_joint = filtered().all(|(channel, _)| joint(channel));
+    // Tiles of code values, not of floats.
+    let codes = edge_is_code(layout, job);
+    let bytes = layout.sample == Sample::U8 && codes && !job.premultiply;
+    let tile = match layout.sample {
+        Sample::U8 => Kernel::BilateralTileU8,
+        _ => Kernel::BilateralTileU16,
+    };
+    if bytes && !needs.joint && radius.0.max(radius.1) <= LARGEST_TABLE_RADIUS {
+        Kernel::BilateralTableU8
+    } else if bytes
+        && all_joint
+        && bilateral.distance == Distance::L1
+        && Kernel::BilateralJointU8.fits(radius, needs)
+    {
+        Kernel::BilateralJointU8
+    } else if tile.fits(radius, needs) && (codes || !(needs.joint || needs.premultiplied)) {
+        tile
+    } else if layout.sample == Sample::U8 {
+        Kernel::BilateralNaiveU8
+    } else {
+        Kernel::BilateralNaiveU16
+    }
 }
 
 /// Whether what lies beyond the edge of every filtered channel is a code value: it is not, where

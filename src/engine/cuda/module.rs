@@ -37,6 +37,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::BilateralNaive => file!("bilateral_naive"),
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),
         Module::BilateralTileU16 => file!("bilateral_tile_u16"),
+        Module::BilateralTableU8 => file!("bilateral_table_u8"),
+        Module::BilateralJointU8 => file!("bilateral_joint_u8"),
     }
 }
 
