@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use gstcudaconv::engine::Engine;
+use gstcudaconv::engine::cuda::CudaEngine;
+
 struct Figure {
     name: String,
     value: f64,
@@ -28,8 +31,14 @@ impl Figures {
         });
     }
 
-    pub fn to_toml(&self) -> String {
-        let mut text = String::new();
+    /// The device and all figures.
+    pub fn to_toml(&self, engine: &CudaEngine) -> String {
+        let mut text = format!(
+            "\n[device]\nname = \"{}\"\ndriver = \"{}\"\ncuda = \"{}\"\n",
+            engine.device(),
+            engine.driver_version,
+            engine.cuda_version
+        );
         for figure in &self.0 {
             let _ = write!(
                 text,

@@ -38,7 +38,7 @@ fn main() {
     others(&mut figures);
     first_frame(&mut figures);
     if let Some(file) = out {
-        std::fs::write(file, figures.to_toml()).expect("the file can be written");
+        std::fs::write(file, figures.to_toml(&engine)).expect("the file can be written");
     }
 }
 
