@@ -26,7 +26,9 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    use gst_video::VideoFormat::{Bgr, Bgrx, Gray8, I420, I42010le, Nv12, P01010le, Rgb, Rgba, Yuy2};
+    use gst_video::VideoFormat::{
+        Bgr, Bgrx, Gray8, I420, I42010le, Nv12, P01010le, Rgb, Rgba, Yuy2,
+    };
     const HD: (u32, u32) = (1920, 1080);
     const VGA: (u32, u32) = (640, 480);
     let kernel = |kernel| FilterSpec {
@@ -54,11 +56,26 @@ fn cases() -> Vec<Case> {
         case("box3 gray8 1080p", Gray8, HD, kernel(Kernel::Box3)),
         case("box7 gray8 1080p", Gray8, HD, kernel(Kernel::Box7)),
         case("box r16 gray8 1080p", Gray8, HD, radius(Kernel::Box, 16)),
-        case("gauss r10 gray8 1080p", Gray8, HD, radius(Kernel::Gauss, 10)),
+        case(
+            "gauss r10 gray8 1080p",
+            Gray8,
+            HD,
+            radius(Kernel::Gauss, 10),
+        ),
         case("sharpen gray8 1080p", Gray8, HD, kernel(Kernel::Sharpen)),
         case("emboss gray8 1080p", Gray8, HD, kernel(Kernel::Emboss)),
-        case("laplacian gray8 1080p", Gray8, HD, kernel(Kernel::Laplacian)),
-        case("unsharp r4 gray8 1080p", Gray8, HD, radius(Kernel::Unsharp, 4)),
+        case(
+            "laplacian gray8 1080p",
+            Gray8,
+            HD,
+            kernel(Kernel::Laplacian),
+        ),
+        case(
+            "unsharp r4 gray8 1080p",
+            Gray8,
+            HD,
+            radius(Kernel::Unsharp, 4),
+        ),
         case("sobel-x gray8 1080p", Gray8, HD, kernel(Kernel::SobelX)),
         case("sobel gray8 1080p", Gray8, HD, kernel(Kernel::Sobel)),
         case("gauss3 gray8 480p", Gray8, VGA, kernel(Kernel::Gauss3)),
@@ -108,7 +125,9 @@ fn frame(layout: &Layout, seed: u64) -> Frame {
     let mut state = seed;
     let input: Vec<u8> = (0..len)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 56) as u8
         })
         .collect();
@@ -160,7 +179,10 @@ fn time(prepared: &Arc<dyn Prepared>, layout: &Layout) -> Times {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| a != "--bench")
+        .collect();
     let tsv = arguments.iter().any(|a| a == "--tsv");
     let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with("--")).collect();
     gst::init().expect("GStreamer");
@@ -180,7 +202,10 @@ fn main() {
         let info = gst_video::VideoInfo::builder(case.format, width, height).build();
         let layout = Arc::new(Layout::new(&info.expect("a size")).expect("a format"));
         let plan = Arc::new(Plan::new(&case.spec, &layout, engine.abilities()).expect("a plan"));
-        let prepared = engine.prepare(&plan, true).expect("prepared").expect("ready");
+        let prepared = engine
+            .prepare(&plan, true)
+            .expect("prepared")
+            .expect("ready");
         let times = time(&prepared, &layout);
         let (median, least) = (times.total[times.total.len() / 2], times.total[0]);
         if tsv {

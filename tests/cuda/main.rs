@@ -5,6 +5,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod engines;
+mod equality;
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod library;
 mod start;
