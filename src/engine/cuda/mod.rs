@@ -72,6 +72,14 @@ impl CudaEngine {
     pub fn device_id(&self) -> i32 {
         self.shared.context.device().ordinal
     }
+
+    /// Free bytes of the device's memory.
+    ///
+    /// # Errors
+    /// When the device does not answer.
+    pub fn free_memory(&self) -> Result<usize, EngineError> {
+        Ok(self.shared.context.enter()?.memory_info()?.0)
+    }
 }
 
 impl Engine for CudaEngine {
