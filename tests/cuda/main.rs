@@ -1,15 +1,23 @@
 //! The CUDA path on a machine without a GPU: engine and element on the driver of
 //! `tests/fakecuda`, which checks every call and ends the process where one breaks CUDA's rules.
 //!
-//! The tests of the element are those of `tests/element`, with `backend=cuda`.
+//! The tests of the engine are those of `tests/gpu`, those of the element `tests/element` with
+//! `backend=cuda`. What only a driver that fails on purpose can show is tested here.
 
 #[path = "../common/mod.rs"]
 mod common;
-mod engines;
-mod equality;
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod library;
 mod start;
+#[path = "../gpu/support.rs"]
+mod support;
+
+#[path = "../gpu/exact.rs"]
+mod engine_exact;
+#[path = "../gpu/flow.rs"]
+mod engine_flow;
+#[path = "../gpu/memory.rs"]
+mod engine_memory;
 
 #[path = "../element/callbacks.rs"]
 mod callbacks;
