@@ -4,13 +4,21 @@
 //! The tests of the engine are those of `tests/gpu`, those of the element `tests/element` with
 //! `backend=cuda`. What only a driver that fails on purpose can show is tested here.
 
+#[path = "../fakecuda/tests/driver/child.rs"]
+mod child;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../fakecuda/tests/driver/control.rs"]
+mod control;
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod library;
 mod start;
 #[path = "../gpu/support.rs"]
 mod support;
+
+mod drivers;
+mod failures;
+mod resources;
 
 #[path = "../gpu/exact.rs"]
 mod engine_exact;

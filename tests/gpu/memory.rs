@@ -128,12 +128,7 @@ fn engines_that_come_and_go_leave_no_device_memory_behind() {
     let Some(_keeps_the_context) = support::gpu(1) else {
         return;
     };
-    let (width, height) = if support::quick() {
-        (480, 270)
-    } else {
-        (1920, 1080)
-    };
-    let layout = support::layout(gst_video::VideoFormat::Rgba, width, height);
+    let layout = support::layout(gst_video::VideoFormat::Rgba, 1920, 1080);
     let abilities = support::gpu_abilities();
     let plan = support::plan(&sharpen(), Method::Auto, &layout, abilities).expect("a plan");
     let round = || {
