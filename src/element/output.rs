@@ -93,6 +93,10 @@ impl CudaConv {
         let buffer = allocation::into_buffer(output);
         let wait = &arrived.wait;
         lock(&filter.service).record(ready.saturating_duration_since(submitted));
+        self.reporter.count(|counts| {
+            counts.pinned_in += u64::from(engine.pinned_in);
+            counts.pinned_out += u64::from(engine.pinned_out);
+        });
         let queued = engine.started.saturating_duration_since(submitted);
         let total = ready.saturating_duration_since(arrived.at);
         let timing = FrameTiming::new(total.saturating_sub(wait.blocked))

@@ -1,6 +1,7 @@
 //! Who computes a plan: an engine prepares it once and then takes frames.
 
 pub mod cpu;
+pub mod cuda;
 pub mod frame;
 
 use std::sync::Arc;
@@ -55,22 +56,30 @@ pub struct Opened {
 /// When that engine is not to be had.
 pub fn open(request: Request) -> Result<Opened, EngineError> {
     let reason = match request.backend {
-        Backend::Cuda => {
-            return Err(EngineError {
-                call: "backend=cuda".into(),
-                device: "GPU".into(),
-                reason: "this version has no CUDA engine; use backend=auto or backend=cpu".into(),
-            });
-        }
-        Backend::Auto => "this version has no CUDA engine",
-        Backend::Cpu => "backend=cpu",
+        Backend::Cpu => "backend=cpu".into(),
+        Backend::Cuda => return Ok(open_cuda(&request, "backend=cuda")?),
+        Backend::Auto => match open_cuda(&request, "backend=auto, and the GPU works") {
+            Ok(opened) => return Ok(opened),
+            Err(error) => error.to_string(),
+        },
     };
     Ok(Opened {
         engine: Arc::new(cpu::CpuEngine::new()?),
-        reason: reason.into(),
+        reason,
         driver: String::new(),
         cuda: String::new(),
         device_id: -1,
+    })
+}
+
+fn open_cuda(request: &Request, reason: &str) -> Result<Opened, cuda::driver::DriverError> {
+    let engine = cuda::CudaEngine::open(request.device_id, request.depth)?;
+    Ok(Opened {
+        reason: reason.into(),
+        driver: engine.driver_version.clone(),
+        cuda: engine.cuda_version.clone(),
+        device_id: engine.device_id(),
+        engine: Arc::new(engine),
     })
 }
 

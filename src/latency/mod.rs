@@ -21,6 +21,9 @@ pub struct EngineTiming {
     pub upload: Duration,
     pub kernel: Duration,
     pub download: Duration,
+    /// Whether input and output needed no copy by the host.
+    pub pinned_in: bool,
+    pub pinned_out: bool,
 }
 
 /// The stages of a frame's way, in the order in which they are passed.

@@ -10,7 +10,7 @@ pub mod pipelines;
 pub mod pools;
 pub mod watchdog;
 
-use std::sync::{Mutex, Once};
+use std::sync::{LazyLock, Mutex, Once};
 
 use gst::glib;
 use gst::prelude::*;
@@ -60,22 +60,29 @@ pub fn complaints_since(count: usize) -> Vec<String> {
         .to_vec()
 }
 
-/// The element on the CPU with a filter that leaves flat pictures flat and raises them by one, so
+/// The backend that the tests are about: the CPU, or what the environment says.
+pub fn backend() -> &'static str {
+    static BACKEND: LazyLock<String> =
+        LazyLock::new(|| std::env::var("CUDACONV_TEST_BACKEND").unwrap_or_else(|_| "cpu".into()));
+    &BACKEND
+}
+
+/// The element with a filter that leaves flat pictures flat and raises them by one, so
 /// that a frame which passed unfiltered shows.
 pub fn raising() -> gst::Element {
     init();
     gst::ElementFactory::make("cudaconv")
-        .property_from_str("backend", "cpu")
+        .property_from_str("backend", backend())
         .property_from_str("kernel", "gauss3")
         .property("bias", 1f64)
         .build()
         .expect("the factory makes an element")
 }
 
-/// The element on the CPU with `properties` in the syntax of `gst-launch-1.0`, in this order.
+/// The element with `properties` in the syntax of `gst-launch-1.0`, in this order.
 pub fn cudaconv(properties: &[(&str, &str)]) -> gst::Element {
     init();
-    let mut builder = gst::ElementFactory::make("cudaconv").property_from_str("backend", "cpu");
+    let mut builder = gst::ElementFactory::make("cudaconv").property_from_str("backend", backend());
     for (name, value) in properties {
         builder = builder.property_from_str(name, value);
     }

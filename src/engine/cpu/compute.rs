@@ -285,7 +285,11 @@ fn check(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn check_job(layout: &Layout, job: &Job) -> Result<(), String> {
+/// Refuses jobs that contradict themselves or the layout, for both engines.
+///
+/// # Errors
+/// A sentence on what is wrong.
+pub fn check_job(layout: &Layout, job: &Job) -> Result<(), String> {
     let group = &job.group;
     if group.width == 0 || group.height == 0 || group.channels.is_empty() {
         return Err("a group of channels is empty".into());

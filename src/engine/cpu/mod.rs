@@ -32,6 +32,7 @@ mod tests;
 use std::sync::Arc;
 
 use self::compute::Compiled;
+pub(super) use self::compute::check_job;
 use self::isa::Isa;
 use self::worker::{Queue, Worker};
 use super::{Engine, EngineError, Frame, Prepared, Ticket};
