@@ -13,13 +13,13 @@ done
 
 cd "$root"
 say 'formatting'
-cargo fmt --check
+cargo fmt --all --check
 say 'lints (a first build takes some minutes)'
-cargo clippy --all-targets --quiet -- -D warnings
+cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 # Cargo sends colours to a terminal alone, and here it writes to a pipe.
 if [ -t 1 ]; then export CARGO_TERM_COLOR=always; fi
-cargo test "$@" 2>&1 | tee "$scratch/tests"
+cargo test --workspace "$@" 2>&1 | tee "$scratch/tests"
 
 # A filter that matches no test would pass otherwise.
 passed=$(sed -n 's/^test result: .* \([0-9][0-9]*\) passed; .*/\1/p' "$scratch/tests" |

@@ -41,12 +41,17 @@ pub fn propose(
     let info = gst_video::VideoInfo::from_caps(&caps)?;
     let size = u32::try_from(info.size())
         .map_err(|_| gst::loggable_error!(super::CAT, "{} bytes a frame", info.size()))?;
-    let pool = match engine.and_then(|engine| engine.allocator()) {
+    let allocator = engine.and_then(|engine| engine.allocator());
+    if let Some(allocator) = &allocator {
+        // Sources configure the pool that they take anew, with the query's allocator.
+        query.add_allocation_param(Some(allocator), gst::AllocationParams::default());
+    }
+    let pool = match &allocator {
         Some(allocator) if need_pool => {
             let pool = gst_video::VideoBufferPool::new();
             let mut config = pool.config();
             config.set_params(Some(&caps), size, depth + 1, 0);
-            config.set_allocator(Some(&allocator), None);
+            config.set_allocator(Some(allocator), None);
             config.add_option(VIDEO_META_OPTION);
             config.add_option(ALIGNMENT_OPTION);
             pool.set_config(config)?;

@@ -4,8 +4,21 @@ use std::sync::{Arc, Mutex};
 
 use gst::prelude::*;
 
-/// The filter of most pipelines: on the CPU, raising flat pictures by one.
-pub const RAISING: &str = "cudaconv name=filter backend=cpu kernel=gauss3 bias=1";
+/// The filter of most pipelines: raising flat pictures by one.
+pub const RAISING: Raising = Raising;
+
+/// The description of a filter on the backend that the tests are about.
+pub struct Raising;
+
+impl std::fmt::Display for Raising {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let backend = super::backend();
+        write!(
+            f,
+            "cudaconv name=filter backend={backend} kernel=gauss3 bias=1"
+        )
+    }
+}
 
 /// What passed the sink pad of the element `out`.
 #[derive(Debug, Default)]

@@ -1,13 +1,31 @@
 //! The CUDA path on a machine without a GPU: engine and element on the driver of
 //! `tests/fakecuda`, which checks every call and ends the process where one breaks CUDA's rules.
 //!
-//! The tests of the element are those of `tests/element`, with `backend=cuda`.
+//! The tests of the engine are those of `tests/gpu`, those of the element `tests/element` with
+//! `backend=cuda`. What only a driver that fails on purpose can show is tested here.
 
+#[path = "../fakecuda/tests/driver/child.rs"]
+mod child;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../fakecuda/tests/driver/control.rs"]
+mod control;
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod library;
 mod start;
+#[path = "../gpu/support.rs"]
+mod support;
+
+mod drivers;
+mod failures;
+mod resources;
+
+#[path = "../gpu/exact.rs"]
+mod engine_exact;
+#[path = "../gpu/flow.rs"]
+mod engine_flow;
+#[path = "../gpu/memory.rs"]
+mod engine_memory;
 
 #[path = "../element/callbacks.rs"]
 mod callbacks;

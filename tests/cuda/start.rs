@@ -26,6 +26,8 @@ extern "C" fn start_again() {
         .args(arguments)
         .env("LD_LIBRARY_PATH", library::search_path())
         .env(BACKEND, "cuda")
+        .env("CUDACONV_GPU", "required")
+        .env("CUDACONV_GPU_TESTS", "quick")
         .exec();
     panic!("the test program does not start again: {error}");
 }

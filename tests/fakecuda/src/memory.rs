@@ -295,8 +295,8 @@ fn pages(address: u64, size: u64) -> (u64, u64) {
     (address / PAGE * PAGE, end.next_multiple_of(PAGE))
 }
 
-/// Bytes that no test expects.
-fn noise(size: usize, seed: u64) -> Vec<u8> {
+/// Bytes that no test expects, others for every seed.
+pub fn noise(size: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut bytes = vec![0; size];
     for chunk in bytes.chunks_mut(8) {

@@ -5,7 +5,7 @@
 use std::ffi::{c_uchar, c_uint, c_void};
 
 use crate::call::{Code, Outcome, call, code};
-use crate::memory::Rows;
+use crate::memory::{self, Rows};
 use crate::stream::Use;
 use crate::violation;
 use crate::world::{self, Handle};
@@ -252,11 +252,9 @@ unsafe fn write_host(rows: &Rows, bytes: &[u8]) {
     }
 }
 
-/// What `rows` hold while a download to them is under way: something else at every address.
+/// What `rows` hold while a download to them is under way.
 fn pattern(rows: &Rows) -> Vec<u8> {
-    let byte = |at: u64| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
-    let row = |row| (0..rows.width).map(move |x| byte(rows.address + row * rows.pitch + x));
-    (0..rows.rows).flat_map(row).collect()
+    memory::noise((rows.width * rows.rows) as usize, rows.address)
 }
 
 /// A number that bytes which differ do not share.

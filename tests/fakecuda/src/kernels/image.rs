@@ -141,6 +141,13 @@ impl Picture {
         self.values[row * self.stride + column]
     }
 
+    /// `width` values of row `y` from column `x` on.
+    pub fn row(&self, y: isize, x: isize, width: usize) -> &[f32] {
+        let column = self.margin.0.wrapping_add_signed(x);
+        let row = self.margin.1.wrapping_add_signed(y);
+        &self.values[row * self.stride + column..][..width]
+    }
+
     /// Multiplies every value by that of `other` at the same place.
     pub fn multiply(&mut self, other: &Picture) {
         for (value, factor) in self.values.iter_mut().zip(&other.values) {

@@ -12,6 +12,8 @@ use crate::library;
 
 /// Tells a test that it is the process that shall do the work, by the name of the test.
 const CHILD: &str = "FAKECUDA_TEST";
+/// What a process says last, if it was a test's and nothing went wrong.
+const DONE: &str = "fakecuda: the test is done";
 /// No test takes so long.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The signal of `abort`.
@@ -59,7 +61,10 @@ macro_rules! here {
 /// See [`on_test_driver`].
 pub fn run(test: &str, variables: &[(&str, &str)], ending: Ending, body: impl FnOnce()) {
     if std::env::var(CHILD).is_ok_and(|name| name == test) {
-        return body();
+        body();
+        println!("{DONE}");
+        // A test may run several processes; this one has done its part.
+        std::process::exit(0);
     }
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args([test, "--exact", "--nocapture", "--include-ignored"])
@@ -73,7 +78,10 @@ pub fn run(test: &str, variables: &[(&str, &str)], ending: Ending, body: impl Fn
         .expect("this program runs");
     let (status, said) = finish(&mut child);
     match ending {
-        Ending::Success => assert!(status.success(), "{status}\n{said}"),
+        Ending::Success => assert!(
+            status.success() && said.contains(DONE),
+            "{variables:?}: {status}\n{said}"
+        ),
         Ending::Violation(sentence) => {
             let mut lines = said
                 .lines()
@@ -81,7 +89,7 @@ pub fn run(test: &str, variables: &[(&str, &str)], ending: Ending, body: impl Fn
             let found = lines.any(|line| line.contains(sentence));
             assert!(
                 status.signal() == Some(SIGABRT) && found,
-                "expected a violation: {sentence}\n{status}\n{said}"
+                "{variables:?}: expected a violation: {sentence}\n{status}\n{said}"
             );
         }
     }

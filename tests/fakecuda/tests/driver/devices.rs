@@ -5,6 +5,7 @@ use std::ptr;
 
 use cudarc::driver::sys::*;
 
+use crate::control::live;
 use crate::support::*;
 use crate::{ok, on_test_driver, status};
 

@@ -4,6 +4,7 @@
 #![allow(clippy::macro_metavars_in_unsafe)]
 
 mod child;
+mod control;
 mod devices;
 mod failures;
 mod launches;

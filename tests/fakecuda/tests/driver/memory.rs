@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys::*;
 
+use crate::control::live;
 use crate::support::*;
 use crate::{ok, on_test_driver, status};
 

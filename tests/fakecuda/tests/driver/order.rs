@@ -2,6 +2,7 @@
 
 use cudarc::driver::sys::*;
 
+use crate::control::live;
 use crate::support::*;
 use crate::{ok, on_test_driver, status};
 

@@ -106,33 +106,6 @@ impl Pinned {
     }
 }
 
-/// Calls a function that only the test driver has.
-fn control<T: Copy>(name: &str) -> T {
-    // SAFETY: the library is loaded, and the tests name functions with their types.
-    unsafe { *culib().get::<T>(name.as_bytes()).expect("the test driver") }
-}
-
-pub fn live(kind: &str) -> u64 {
-    let text = CString::new(kind).unwrap();
-    let function: unsafe extern "C" fn(*const i8) -> u64 = control("fakecuda_live");
-    // SAFETY: text that ends with 0.
-    unsafe { function(text.as_ptr()) }
-}
-
-pub fn calls(name: &str) -> u64 {
-    let text = CString::new(name).unwrap();
-    let function: unsafe extern "C" fn(*const i8) -> u64 = control("fakecuda_calls");
-    // SAFETY: text that ends with 0.
-    unsafe { function(text.as_ptr()) }
-}
-
-pub fn inject(kind: &str, rules: &str) {
-    let (kind, rules) = (CString::new(kind).unwrap(), CString::new(rules).unwrap());
-    let function: unsafe extern "C" fn(*const i8, *const i8) -> i32 = control("fakecuda_inject");
-    // SAFETY: texts that end with 0.
-    assert_eq!(unsafe { function(kind.as_ptr(), rules.as_ptr()) }, 1);
-}
-
 /// Loads `ptx`.
 pub fn load(ptx: &str) -> Result<CUmodule, Status> {
     let text = CString::new(ptx).unwrap();
