@@ -1,6 +1,7 @@
 //! What the tests of the element share.
 #![allow(dead_code)] // each test target uses a part of it
 
+pub mod downstream;
 pub mod frames;
 pub mod isolated;
 pub mod pads;

@@ -1,5 +1,6 @@
 //! Latency: what a query is answered, what a blocked sink does to it, and quality of service.
 
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use gst::prelude::*;
@@ -381,52 +382,57 @@ fn a_live_stream_gives_all_its_frames() {
     });
 }
 
+/// A live stream of a hundred frames whose work is heavy for the first half and light for the
+/// second; the statistics at half way.
+fn half_heavy_stream() -> (gst::Pipeline, Arc<Mutex<Option<gst::Structure>>>) {
+    let pipeline = pipelines::parse(
+        "videotestsrc name=source is-live=true num-buffers=100 ! \
+         video/x-raw,format=GRAY8,width=96,height=64,framerate=50/1 ! \
+         cudaconv name=filter backend=cpu kernel=bilateral radius=7 method=naive ! \
+         fakesink name=out sync=true qos=true",
+    );
+    let element = pipelines::filter(&pipeline);
+    let half_way = Arc::new(Mutex::new(None));
+    let writer = half_way.clone();
+    let source = pipeline.by_name("source").and_then(|s| s.static_pad("src"));
+    source
+        .expect("a source")
+        .add_probe(gst::PadProbeType::BUFFER, move |_, info| {
+            if info.buffer().is_some_and(|buffer| buffer.offset() == 50) {
+                *writer.lock().expect("not poisoned") = Some(crate::common::stats(&element));
+                element.set_property_from_str("kernel", "identity");
+            }
+            gst::PadProbeReturn::Ok
+        });
+    (pipeline, half_way)
+}
+
 /// Reported: when the work takes longer than a frame period, delay builds up without end, drops are
 /// not counted, and it never recovers.
 #[test]
 fn an_overloaded_live_stream_counts_its_drops_and_recovers() {
     watched(|| {
-        const PERIOD: u64 = 20_000_000;
-        let pipeline = pipelines::parse(
-            "videotestsrc name=source is-live=true num-buffers=100 ! \
-             video/x-raw,format=GRAY8,width=320,height=240,framerate=50/1 ! \
-             cudaconv name=filter backend=cpu kernel=bilateral radius=32 method=naive ! \
-             fakesink name=out sync=true qos=true",
-        );
-        let filter = pipelines::filter(&pipeline);
-        let (element, middle) = (filter.clone(), std::sync::Mutex::new(None));
-        let middle = std::sync::Arc::new(middle);
-        let writer = middle.clone();
-        let source = pipeline.by_name("source").and_then(|s| s.static_pad("src"));
-        source
-            .expect("a source")
-            .add_probe(gst::PadProbeType::BUFFER, move |_, info| {
-                // Half of the way the work gets light.
-                if info.buffer().is_some_and(|buffer| buffer.offset() == 50) {
-                    *writer.lock().expect("not poisoned") = Some(crate::common::stats(&element));
-                    element.set_property_from_str("kernel", "identity");
-                }
-                gst::PadProbeReturn::Ok
-            });
-        let outcome = pipelines::play(&pipeline);
-        assert_eq!(outcome.error, None);
-        let count = |field| stat(&filter, field);
-        assert_eq!(count("frames-in"), 100);
-        assert_eq!(count("frames-in"), count("frames-out") + count("dropped"));
-        let middle = middle
-            .lock()
-            .expect("not poisoned")
-            .take()
-            .expect("half of the frames");
-        if ns(&middle, "latency-p50-ns") > 2 * PERIOD {
-            assert!(
-                ns(&middle, "dropped") > 0,
-                "late frames are dropped: {middle}"
-            );
-            let told = outcome.messages.iter();
-            assert!(told.filter(|m| m.type_() == gst::MessageType::Qos).count() > 0);
-        }
-        let last = outcome.passed.buffers.iter().filter(|b| b.offset() >= 80);
-        assert!(last.count() >= 10, "light work passes again");
+        measured(|| {
+            let (pipeline, half_way) = half_heavy_stream();
+            let filter = pipelines::filter(&pipeline);
+            let outcome = pipelines::play(&pipeline);
+            assert_eq!(outcome.error, None);
+            let count = |field| stat(&filter, field);
+            assert_eq!(count("frames-in"), 100);
+            assert_eq!(count("frames-in"), count("frames-out") + count("dropped"));
+            let half_way = half_way.lock().expect("not poisoned").take();
+            let half_way = half_way.expect("half of the frames");
+            // Where the machine is so fast that this is no load, there is nothing to drop.
+            if ns(&half_way, "stage-kernel-p50-ns") > 25_000_000 {
+                assert!(ns(&half_way, "dropped") > 0, "{half_way}");
+                let told = outcome.messages.iter().map(|m| m.type_());
+                assert!(told.filter(|t| *t == gst::MessageType::Qos).count() > 0);
+            }
+            let passed: Vec<u64> = outcome.passed.buffers.iter().map(|b| b.offset()).collect();
+            match passed.iter().filter(|number| **number >= 80).count() {
+                10.. => Ok(()),
+                _ => Err(format!("not again: {passed:?}; half way {half_way}")),
+            }
+        });
     });
 }

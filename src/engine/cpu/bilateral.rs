@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use super::chain::{SLACK, Tap};
+use super::band::{Band, Complete, Reader, Ring, Step, Tile};
 use super::isa::Isa;
-use super::planes::{Field, InputPlanes, OutputPlanes};
-use super::samples::{Divisor, Finish, multiply_row};
+use super::rows::chain::{SLACK, Tap};
+use super::rows::samples::{Divisor, Finish, multiply_row};
+use super::rows::weighted::{WeightedRow, WeightedSums, mean_row, opaque_mean_row, weighted_row};
 use super::scratch::{Scratch, whole_lines};
-use super::streams::{Reader, Stream, Streams, beside, tile_width};
-use super::weighted_rows::{WeightedRow, WeightedSums, mean_row, opaque_mean_row, weighted_row};
+use super::streams::{Stream, Streams};
 use crate::filter::Layout;
 use crate::filter::layout::Role;
 use crate::filter::plan::{Bilateral, Job};
@@ -31,16 +31,6 @@ pub struct BilateralJob {
     shares: Vec<Share>,
     window: Bilateral,
     max: f32,
-}
-
-/// A tile of columns: sizes in values.
-struct Tile {
-    pixels: Range<usize>,
-    samples: usize,
-    /// From one row of input values to the next.
-    stride: usize,
-    /// Of a row of sums.
-    row: usize,
 }
 
 impl BilateralJob {
@@ -83,176 +73,156 @@ impl BilateralJob {
         }
     }
 
-    fn ring(&self) -> usize {
-        2 * self.window.radius_y + 1
-    }
-
-    /// Filters `rows` of `field`.
-    ///
-    /// # Safety
-    /// No other reference to these rows of the output may exist.
-    pub unsafe fn band(
-        &self,
-        isa: Isa,
-        input: &InputPlanes,
-        output: &OutputPlanes,
-        field: Field,
-        rows: Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let reader = Reader {
-            input,
-            streams: &self.streams,
-            field,
-        };
+    /// Filters a band.
+    pub fn filter(&self, isa: Isa, band: &mut Band, scratch: &mut Scratch) {
+        let radius = self.window.radius_y;
         for share in &self.shares {
             let channels = self.streams.filtered[share.streams.start].channels;
             let kept = share.streams.len() + usize::from(share.alpha.is_some());
-            let bytes = kept * channels * self.ring() * size_of::<f32>();
-            let width = tile_width(self.streams.width, bytes);
-            for start in (0..self.streams.width).step_by(width) {
-                let pixels = start..(start + width).min(self.streams.width);
-                let samples = pixels.len() * channels;
-                let beside = 2 * self.window.radius_x * channels;
-                let tile = Tile {
-                    pixels,
-                    samples,
-                    stride: whole_lines::<f32>(samples + beside + SLACK),
-                    row: whole_lines::<f32>(samples + SLACK),
-                };
-                // SAFETY: passed on to the caller.
-                unsafe { self.tile_rows(isa, &reader, output, share, &tile, &rows, scratch) };
-            }
-        }
-        for y in rows {
-            // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
-        }
-    }
-
-    /// # Safety
-    /// As [`band`](Self::band).
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn tile_rows(
-        &self,
-        isa: Isa,
-        reader: &Reader,
-        output: &OutputPlanes,
-        share: &Share,
-        tile: &Tile,
-        rows: &Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let streams = &self.streams.filtered[share.streams.clone()];
-        let arena = self.ring() * tile.stride;
-        let lifted = scratch.lifted.get::<f32>(4 * arena);
-        let sums = scratch.sums.get::<f32>(5 * tile.row);
-        let codes = scratch.codes.get::<u8>(2 * tile.samples);
-        let radius = self.window.radius_y;
-        let first = rows.start as isize - radius as isize;
-        for count in 0..rows.len() + 2 * radius {
-            let slot = count % self.ring();
-            self.read_rows(
-                isa,
-                reader,
-                share,
-                tile,
-                first + count as isize,
-                slot,
-                lifted,
-            );
-            let Some(middle) = count.checked_sub(2 * radius) else {
-                continue;
-            };
-            let base = middle + radius;
-            self.place_taps(base, tile, streams[0].channels, &mut scratch.taps);
-            let (alpha, values) = lifted.split_at(arena);
-            let values: [&[f32]; 3] = std::array::from_fn(|n| &values[n * arena..][..arena]);
-            let row = WeightedRow {
-                taps: &scratch.taps,
-                centre: base % self.ring() * tile.stride
-                    + self.window.radius_x * streams[0].channels,
-                color: match share.alpha {
-                    None => self.window.color,
-                    Some(_) => self.window.color_premultiplied,
-                },
-                euclidean: self.window.distance == Distance::L2,
-                values: &values[..streams.len()],
-                alpha: share.alpha.map(|_| alpha),
-            };
-            let mut parts = sums.chunks_exact_mut(tile.row);
-            let mut part = || parts.next().expect("five rows");
-            let mut to = WeightedSums {
-                values: [part(), part(), part()],
-                alpha: part(),
-                weights: part(),
-            };
-            weighted_row(isa, &row, &mut to, tile.samples);
-            let out_row = reader.field.row(rows.start + middle);
-            for (index, stream) in streams.iter().enumerate() {
-                let means = &mut to.values[index][..tile.samples];
-                if share.alpha.is_some() {
-                    opaque_mean_row(isa, means, to.weights, to.alpha);
-                } else {
-                    mean_row(isa, means, to.weights, &values[index][row.centre..]);
+            let bytes = kept * channels * Ring::new(radius).rows * size_of::<f32>();
+            for tile in Tile::all(self.streams.width, channels, bytes) {
+                let mut work = Work::new(self, isa, band, share, tile, scratch);
+                for step in band.steps(radius) {
+                    work.read(step);
+                    if let Some(complete) = step.complete {
+                        work.write(complete, band);
+                    }
                 }
-                let finish = Finish {
-                    divisor: Divisor::One,
-                    offset: stream.out_offset,
-                    max: self.max,
-                    sample: reader.streams.sample,
-                };
-                // SAFETY: the caller keeps the row for this call; one slice lives at a time.
-                let out = unsafe { output.row(stream.plane, out_row) };
-                let rows = (reader.input.row(stream.plane, out_row), out);
-                stream.write_row(isa, means, &finish, codes, rows, tile.pixels.clone());
             }
         }
+        self.streams.write_unfiltered(isa, band);
     }
+}
 
-    /// Row `y` of the field into `slot` of the rings of alpha and the streams of `share`.
-    #[allow(clippy::too_many_arguments)]
-    fn read_rows(
-        &self,
+/// Streams that share their weights, in one tile of a band.
+struct Work<'a> {
+    job: &'a BilateralJob,
+    isa: Isa,
+    reader: Reader<'a>,
+    share: &'a Share,
+    streams: &'a [Stream],
+    tile: Tile,
+    ring: Ring,
+    /// From one row of input values to the next.
+    stride: usize,
+    /// Values of one ring.
+    arena: usize,
+    /// The ring of each stream, then that of alpha.
+    input: &'a mut [f32],
+    /// Of three streams, of alpha, and of the weights.
+    results: &'a mut [f32],
+    codes: &'a mut [u8],
+    taps: &'a mut Vec<Tap>,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        job: &'a BilateralJob,
         isa: Isa,
-        reader: &Reader,
-        share: &Share,
-        tile: &Tile,
-        y: isize,
-        slot: usize,
-        lifted: &mut [f32],
-    ) {
-        let wanted = beside(&tile.pixels, self.window.radius_x);
-        let (alphas, values) = lifted.split_at_mut(self.ring() * tile.stride);
-        let alphas = &mut alphas[slot * tile.stride..][..tile.stride];
-        if let Some(index) = share.alpha {
-            reader.read_values(
-                isa,
-                &self.streams.filtered[index],
-                y,
-                wanted.clone(),
-                alphas,
-            );
+        band: &Band<'a>,
+        share: &'a Share,
+        tile: Tile,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let ring = Ring::new(job.window.radius_y);
+        let stride = whole_lines::<f32>(tile.samples_beside(job.window.radius_x) + SLACK);
+        let arena = ring.rows * stride;
+        let rings = share.streams.len() + usize::from(share.alpha.is_some());
+        Work {
+            job,
+            isa,
+            reader: band.reader(&job.streams),
+            share,
+            streams: &job.streams.filtered[share.streams.clone()],
+            ring,
+            stride,
+            arena,
+            input: scratch.input.get(rings * arena),
+            results: (scratch.results).get(5 * whole_lines::<f32>(tile.samples() + SLACK)),
+            codes: scratch.codes.get(2 * tile.samples()),
+            taps: &mut scratch.taps,
+            tile,
         }
-        for (n, index) in share.streams.clone().enumerate() {
-            let row = &mut values[(n * self.ring() + slot) * tile.stride..][..tile.stride];
-            reader.read_values(isa, &self.streams.filtered[index], y, wanted.clone(), row);
-            if share.alpha.is_some() {
-                multiply_row(isa, row, alphas);
+    }
+
+    /// Takes in an input row of every stream.
+    fn read(&mut self, step: Step) {
+        let (isa, stride) = (self.isa, self.stride);
+        let start = self.ring.slot(step.count, 0) * stride;
+        let wanted = self.tile.beside(self.job.window.radius_x);
+        let (values, alpha) = self.input.split_at_mut(self.streams.len() * self.arena);
+        let alpha = self.share.alpha.map(|index| {
+            let row = &mut alpha[start..][..stride];
+            let stream = &self.job.streams.filtered[index];
+            self.reader
+                .read_values(isa, stream, step.y, wanted.clone(), row);
+            &*row
+        });
+        for (stream, values) in self.streams.iter().zip(values.chunks_mut(self.arena)) {
+            let row = &mut values[start..][..stride];
+            self.reader
+                .read_values(isa, stream, step.y, wanted.clone(), row);
+            if let Some(alpha) = alpha {
+                multiply_row(isa, row, alpha);
             }
         }
     }
 
-    /// The window around the row in slot `base` of the ring.
-    fn place_taps(&self, base: usize, tile: &Tile, channels: usize, taps: &mut Vec<Tap>) {
-        taps.clear();
-        taps.extend(self.window.taps.iter().map(|&(dx, dy, exponent)| {
-            let slot = (base + self.ring()).wrapping_add_signed(dy as isize) % self.ring();
-            let pixel = self.window.radius_x.wrapping_add_signed(dx as isize);
-            Tap {
-                weight: exponent,
-                start: slot * tile.stride + pixel * channels,
+    /// Computes and writes an output row of every stream.
+    fn write(&mut self, complete: Complete, band: &mut Band) {
+        self.place_taps(complete.count);
+        let (isa, window, samples) = (self.isa, &self.job.window, self.tile.samples());
+        let (values, alpha) = self.input.split_at(self.streams.len() * self.arena);
+        let mut rings = [&values[..0]; 3];
+        for (ring, values) in rings.iter_mut().zip(values.chunks(self.arena)) {
+            *ring = values;
+        }
+        let row = WeightedRow {
+            taps: self.taps,
+            centre: self.ring.slot(complete.count, 0) * self.stride
+                + self.tile.place(window.radius_x, 0),
+            color: match self.share.alpha {
+                None => window.color,
+                Some(_) => window.color_premultiplied,
+            },
+            euclidean: window.distance == Distance::L2,
+            values: &rings[..self.streams.len()],
+            alpha: self.share.alpha.map(|_| alpha),
+        };
+        let part = self.results.len() / 5;
+        let mut parts = self.results.chunks_exact_mut(part);
+        let mut part = || parts.next().expect("five parts");
+        let mut sums = WeightedSums {
+            values: [part(), part(), part()],
+            alpha: part(),
+            weights: part(),
+        };
+        weighted_row(isa, &row, &mut sums, samples);
+        for (index, stream) in self.streams.iter().enumerate() {
+            let means = &mut sums.values[index][..samples];
+            match row.alpha {
+                Some(_) => opaque_mean_row(isa, means, sums.weights, sums.alpha),
+                None => mean_row(isa, means, sums.weights, &rings[index][row.centre..]),
             }
+            let finish = Finish {
+                divisor: Divisor::One,
+                offset: stream.out_offset,
+                max: self.job.max,
+                sample: self.job.streams.sample,
+            };
+            let to = (&mut *band, complete.y);
+            stream.write_sums(isa, means, &finish, self.codes, to, &self.tile);
+        }
+    }
+
+    /// The window around the row of step `count`.
+    fn place_taps(&mut self, count: usize) {
+        let window = &self.job.window;
+        self.taps.clear();
+        (self.taps).extend(window.taps.iter().map(|&(dx, dy, exponent)| Tap {
+            weight: exponent,
+            start: self.ring.slot(count, dy as isize) * self.stride
+                + self.tile.place(window.radius_x, dx as isize),
         }));
     }
 }

@@ -4,14 +4,11 @@
 //! centre. What rounding takes from the weights of one distance the next gets, so that the error
 //! of a whole ring of equal differences stays below 2^-16 of the centre's weight.
 
-use std::ops::Range;
-
+use super::band::{Band, Complete, Reader, Ring, Step, Tile};
 use super::isa::Isa;
-use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::scratch::{Scratch, whole_lines};
 use super::simd::{ByteRow, MAX_BYTES, Segment, TapGroup, Vbmi, bilateral_bytes_row};
-use super::streams::{Reader, Stream, Streams, beside, border_is_a_byte, tile_width};
-use super::strided::scatter;
+use super::streams::{Stream, Streams, border_is_a_byte};
 use super::whole::rounds_to_i32;
 use crate::filter::Layout;
 use crate::filter::layout::{Role, Sample};
@@ -129,128 +126,98 @@ fn weights(classes: &[(f32, Vec<(i32, i32)>)], color: f32) -> Vec<[u16; DIFFEREN
         .collect()
 }
 
-/// A tile of columns.
-struct Tile {
-    pixels: Range<usize>,
-    samples: usize,
-    /// From one row of input bytes to the next.
-    stride: usize,
+impl ByteBilateralJob {
+    /// Filters a band.
+    pub fn filter(&self, isa: Isa, band: &mut Band, scratch: &mut Scratch) {
+        for stream in &self.streams.filtered {
+            let bytes = Ring::new(self.radius_y).rows * stream.channels;
+            for tile in Tile::all(self.streams.width, stream.channels, bytes) {
+                let mut work = Work::new(self, isa, band, stream, tile, scratch);
+                for step in band.steps(self.radius_y) {
+                    work.read(step);
+                    if let Some(complete) = step.complete {
+                        work.write(complete, band);
+                    }
+                }
+            }
+        }
+        self.streams.write_unfiltered(isa, band);
+    }
 }
 
-impl ByteBilateralJob {
-    fn ring(&self) -> usize {
-        2 * self.radius_y + 1
+/// One stream in one tile of a band.
+struct Work<'a> {
+    job: &'a ByteBilateralJob,
+    isa: Isa,
+    reader: Reader<'a>,
+    stream: &'a Stream,
+    tile: Tile,
+    ring: Ring,
+    /// From one row of input bytes to the next.
+    stride: usize,
+    input: &'a mut [u8],
+    codes: &'a mut [u8],
+    groups: &'a mut Vec<TapGroup>,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        job: &'a ByteBilateralJob,
+        isa: Isa,
+        band: &Band<'a>,
+        stream: &'a Stream,
+        tile: Tile,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let ring = Ring::new(job.radius_y);
+        let stride = whole_lines::<u8>(tile.samples_beside(job.radius_x) + MAX_BYTES);
+        Work {
+            job,
+            isa,
+            reader: band.reader(&job.streams),
+            stream,
+            ring,
+            stride,
+            input: scratch.input.get(ring.rows * stride),
+            codes: scratch.codes.get(tile.samples()),
+            groups: &mut scratch.groups,
+            tile,
+        }
     }
 
-    /// Filters `rows` of `field`.
-    ///
-    /// # Safety
-    /// No other reference to these rows of the output may exist.
-    pub unsafe fn band(
-        &self,
-        isa: Isa,
-        input: &InputPlanes,
-        output: &OutputPlanes,
-        field: Field,
-        rows: Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let reader = Reader {
-            input,
-            streams: &self.streams,
-            field,
+    /// Takes in an input row.
+    fn read(&mut self, step: Step) {
+        let start = self.ring.slot(step.count, 0) * self.stride;
+        let row = &mut self.input[start..][..self.stride];
+        let wanted = self.tile.beside(self.job.radius_x);
+        (self.reader).read_bytes(self.isa, self.stream, step.y, wanted, row);
+        row.iter_mut().for_each(|byte| *byte ^= 0x80);
+    }
+
+    /// Computes and writes an output row.
+    fn write(&mut self, complete: Complete, band: &mut Band) {
+        let (job, stream) = (self.job, self.stream);
+        let place = |(dx, dy): (i32, i32)| {
+            self.ring.slot(complete.count, dy as isize) * self.stride
+                + self.tile.place(job.radius_x, dx as isize)
         };
-        for stream in &self.streams.filtered {
-            let width = tile_width(self.streams.width, self.ring() * stream.channels);
-            for start in (0..self.streams.width).step_by(width) {
-                let pixels = start..(start + width).min(self.streams.width);
-                let samples = pixels.len() * stream.channels;
-                let beside = 2 * self.radius_x * stream.channels;
-                let tile = Tile {
-                    pixels,
-                    samples,
-                    stride: whole_lines::<u8>(samples + beside + MAX_BYTES),
-                };
-                // SAFETY: passed on to the caller.
-                unsafe { self.tile_rows(isa, &reader, output, stream, &tile, &rows, scratch) };
-            }
-        }
-        for y in rows {
-            // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
-        }
-    }
-
-    /// # Safety
-    /// As [`band`](Self::band).
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn tile_rows(
-        &self,
-        isa: Isa,
-        reader: &Reader,
-        output: &OutputPlanes,
-        stream: &Stream,
-        tile: &Tile,
-        rows: &Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let samples = scratch.lifted.get::<u8>(self.ring() * tile.stride);
-        let codes = scratch.codes.get::<u8>(tile.samples);
-        let first = rows.start as isize - self.radius_y as isize;
-        for count in 0..rows.len() + 2 * self.radius_y {
-            let row = &mut samples[count % self.ring() * tile.stride..][..tile.stride];
-            let wanted = beside(&tile.pixels, self.radius_x);
-            reader.read_bytes(isa, stream, first + count as isize, wanted, row);
-            row.iter_mut().for_each(|byte| *byte ^= 0x80);
-            let Some(middle) = count.checked_sub(2 * self.radius_y) else {
-                continue;
-            };
-            let base = middle + self.radius_y;
-            self.place_groups(base, tile, stream, &mut scratch.groups);
-            let row = ByteRow {
-                samples,
-                centre: self.place((0, 0), base, tile, stream),
-                groups: &scratch.groups,
-                tables: &self.tables,
-                segments: self.segments,
-                centre_weight: self.centre_weight,
-                offset: 128.0 - stream.zero + stream.out_offset,
-            };
-            let out_row = reader.field.row(rows.start + middle);
-            // SAFETY: the caller keeps the row for this call; one slice lives at a time.
-            let out = unsafe { output.row(stream.plane, out_row) };
-            let start = stream.offset + tile.pixels.start * stream.channels * stream.step;
-            if stream.step == 1 {
-                bilateral_bytes_row(self.vbmi, &row, &mut out[start..][..tile.samples]);
-            } else {
-                bilateral_bytes_row(self.vbmi, &row, codes);
-                scatter(isa, codes, &mut out[start..], 1, stream.step);
-            }
-            stream.patch_row(
-                isa,
-                reader.input.row(stream.plane, out_row),
-                out,
-                tile.pixels.clone(),
-            );
-        }
-    }
-
-    /// Where the bytes of the tap at an offset from the row in slot `base` are.
-    fn place(&self, (dx, dy): (i32, i32), base: usize, tile: &Tile, stream: &Stream) -> usize {
-        let slot = (base + self.ring()).wrapping_add_signed(dy as isize) % self.ring();
-        let pixel = self.radius_x.wrapping_add_signed(dx as isize);
-        slot * tile.stride + pixel * stream.channels
-    }
-
-    fn place_groups(&self, base: usize, tile: &Tile, stream: &Stream, groups: &mut Vec<TapGroup>) {
-        groups.clear();
-        groups.extend(self.groups.iter().map(|group| {
-            TapGroup {
-                taps: group
-                    .taps
-                    .map(|tap| self.place(tap.unwrap_or((0, 0)), base, tile, stream)),
-                table: group.table,
-            }
+        self.groups.clear();
+        (self.groups).extend(job.groups.iter().map(|group| TapGroup {
+            taps: group.taps.map(|tap| place(tap.unwrap_or((0, 0)))),
+            table: group.table,
         }));
+        let row = ByteRow {
+            samples: self.input,
+            centre: place((0, 0)),
+            groups: self.groups,
+            tables: &job.tables,
+            segments: job.segments,
+            centre_weight: job.centre_weight,
+            offset: 128.0 - stream.zero + stream.out_offset,
+        };
+        let to = (band, complete.y);
+        stream.write(self.isa, to, &self.tile, 1, self.codes, |out| {
+            bilateral_bytes_row(job.vbmi, &row, out);
+        });
     }
 }

@@ -5,18 +5,15 @@
 //! kernel goes across in a first pass over each row, and down in a second over the sums of several
 //! rows; any other does all in the first pass.
 
-use std::ops::Range;
-
-use super::byte_rows::{
+use super::band::{Band, Complete, Reader, Ring, Step, Tile};
+use super::isa::Isa;
+use super::rows::sums::{
     BytePair, Narrow, Scale, SumTap, SumTaps, magnitude_bytes_row, narrow_row, sum_bytes_row,
     sums_row_bytes, wide_row,
 };
-use super::isa::Isa;
-use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::scratch::{Scratch, whole_lines};
 use super::simd::MAX_BYTES;
-use super::streams::{Reader, Stream, Streams, beside, border_is_a_byte, tile_width};
-use super::strided::scatter;
+use super::streams::{Stream, Streams, border_is_a_byte};
 use super::whole::{WholeKernel, Width, rounds_to_i32, scale};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
@@ -113,151 +110,136 @@ fn magnitude(
     Some((vec![whole_x, whole_y], finishes))
 }
 
-/// A tile of columns: sizes of its buffers, in bytes.
-struct Tile {
-    pixels: Range<usize>,
-    samples: usize,
-    /// From one row of input bytes to the next.
-    lifted_stride: usize,
-    /// From one row of sums to the next.
-    row_stride: usize,
-}
-
 impl IntegerJob {
-    fn ring(&self) -> usize {
-        2 * self.radius_y + 1
-    }
-
-    /// Rows of input bytes kept.
-    fn lifted_rows(&self) -> usize {
-        if self.kernels.iter().all(|k| k.separable) {
-            1
-        } else {
-            self.ring()
-        }
-    }
-
-    /// Filters `rows` of `field`.
-    ///
-    /// # Safety
-    /// No other reference to these rows of the output may exist.
-    pub unsafe fn band(
-        &self,
-        isa: Isa,
-        input: &InputPlanes,
-        output: &OutputPlanes,
-        field: Field,
-        rows: Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let reader = Reader {
-            input,
-            streams: &self.streams,
-            field,
-        };
+    /// Filters a band.
+    pub fn filter(&self, isa: Isa, band: &mut Band, scratch: &mut Scratch) {
+        let rows = Ring::new(self.radius_y).rows;
         for (stream, finish) in self.streams.filtered.iter().zip(&self.finishes) {
-            let per_pixel = self.ring() * stream.channels * 2 * self.kernels.len();
-            let width = tile_width(self.streams.width, per_pixel);
-            for start in (0..self.streams.width).step_by(width) {
-                let pixels = start..(start + width).min(self.streams.width);
-                let samples = pixels.len() * stream.channels;
-                let beside = 2 * self.radius_x * stream.channels;
-                let tile = Tile {
-                    pixels,
-                    samples,
-                    lifted_stride: whole_lines::<u8>(samples + beside + MAX_BYTES),
-                    row_stride: sums_row_bytes(samples),
-                };
-                // SAFETY: passed on to the caller.
-                unsafe {
-                    self.tile_rows(isa, &reader, output, stream, *finish, &tile, &rows, scratch);
+            let bytes = rows * stream.channels * 2 * self.kernels.len();
+            for tile in Tile::all(self.streams.width, stream.channels, bytes) {
+                let mut work = Work::new(self, isa, band, stream, tile, scratch);
+                for step in band.steps(self.radius_y) {
+                    work.read(step);
+                    if let Some(complete) = step.complete {
+                        work.write(complete, *finish, band);
+                    }
                 }
             }
         }
-        for y in rows {
-            // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
+        self.streams.write_unfiltered(isa, band);
+    }
+}
+
+/// One stream of a job in one tile of a band.
+struct Work<'a> {
+    job: &'a IntegerJob,
+    isa: Isa,
+    reader: Reader<'a>,
+    stream: &'a Stream,
+    tile: Tile,
+    ring: Ring,
+    /// Rows of input bytes kept.
+    input_rows: usize,
+    input_stride: usize,
+    input: &'a mut [u8],
+    /// Sums of the first pass, by kernel and row of the ring.
+    sums_stride: usize,
+    sums: &'a mut [u8],
+    codes: &'a mut [u8],
+    pairs: &'a mut Vec<BytePair>,
+    taps: &'a mut [SumTaps; 2],
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        job: &'a IntegerJob,
+        isa: Isa,
+        band: &Band<'a>,
+        stream: &'a Stream,
+        tile: Tile,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let ring = Ring::new(job.radius_y);
+        let one_pass = job.kernels.iter().any(|kernel| !kernel.separable);
+        let input_rows = if one_pass { ring.rows } else { 1 };
+        let input_stride = whole_lines::<u8>(tile.samples_beside(job.radius_x) + MAX_BYTES);
+        let sums_stride = sums_row_bytes(tile.samples());
+        Work {
+            job,
+            isa,
+            reader: band.reader(&job.streams),
+            stream,
+            ring,
+            input_rows,
+            input_stride,
+            input: scratch.input.get(input_rows * input_stride),
+            sums_stride,
+            sums: (scratch.sums).get(job.kernels.len() * ring.rows * sums_stride),
+            codes: scratch.codes.get(tile.samples()),
+            pairs: &mut scratch.pairs,
+            taps: &mut scratch.sum_taps,
+            tile,
         }
     }
 
-    /// # Safety
-    /// As [`band`](Self::band).
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn tile_rows(
-        &self,
-        isa: Isa,
-        reader: &Reader,
-        output: &OutputPlanes,
-        stream: &Stream,
-        finish: Finish,
-        tile: &Tile,
-        rows: &Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let (ring, lifted_rows) = (self.ring(), self.lifted_rows());
-        let lifted = scratch.lifted.get::<u8>(lifted_rows * tile.lifted_stride);
-        let sums = scratch
-            .rows
-            .get::<u8>(self.kernels.len() * ring * tile.row_stride);
-        let codes = scratch.codes.get::<u8>(tile.samples);
-        let (pairs, taps) = (&mut scratch.pairs, &mut scratch.sum_taps);
-        let radius = self.radius_y as isize;
-        for (count, y) in (rows.start as isize - radius..rows.end as isize + radius).enumerate() {
-            let at = count % lifted_rows * tile.lifted_stride;
-            let wanted = beside(&tile.pixels, self.radius_x);
-            reader.read_bytes(
-                isa,
-                stream,
-                y,
-                wanted,
-                &mut lifted[at..][..tile.lifted_stride],
-            );
-            let middle = count.checked_sub(2 * self.radius_y);
-            for (k, kernel) in self.kernels.iter().enumerate() {
-                // A kernel in one pass waits for the last of its rows.
-                let base = match (kernel.separable, middle) {
-                    (true, _) => count,
-                    (false, Some(middle)) => middle + self.radius_y,
-                    (false, None) => continue,
-                };
-                let place = |(j, i, _): (isize, isize, i8)| {
-                    base.wrapping_add_signed(j) % lifted_rows * tile.lifted_stride
-                        + self.radius_x.wrapping_add_signed(i) * stream.channels
-                };
-                pair_up(&kernel.across, place, pairs);
-                let to = (k * ring + base % ring) * tile.row_stride;
-                let to = &mut sums[to..][..tile.row_stride];
-                sum_bytes_row(isa, pairs, kernel.start, lifted, to, tile.samples);
+    /// Takes in an input row, and does the first pass of every kernel as far as it can.
+    fn read(&mut self, step: Step) {
+        let row = self.ring.slot(step.count, 0) % self.input_rows * self.input_stride;
+        let row = &mut self.input[row..][..self.input_stride];
+        let wanted = self.tile.beside(self.job.radius_x);
+        (self.reader).read_bytes(self.isa, self.stream, step.y, wanted, row);
+        for (k, kernel) in self.job.kernels.iter().enumerate() {
+            // A kernel in one pass needs all rows of its window.
+            match step.complete {
+                _ if kernel.separable => self.sum_across(k, kernel, step.count),
+                Some(complete) => self.sum_across(k, kernel, complete.count),
+                None => {}
             }
-            let Some(middle) = middle else {
-                continue;
-            };
-            for (k, (kernel, taps)) in self.kernels.iter().zip(taps.iter_mut()).enumerate() {
-                let row = |j: isize| {
-                    let slot = (middle + self.radius_y).wrapping_add_signed(j) % ring;
-                    (k * ring + slot) * tile.row_stride
-                };
-                second_taps(kernel, row, taps);
-            }
-            let out_row = reader.field.row(rows.start + middle);
-            // SAFETY: the caller keeps the row for this call; one slice lives at a time.
-            let out = unsafe { output.row(stream.plane, out_row) };
-            let place =
-                &mut out[stream.offset + tile.pixels.start * stream.channels * stream.step..];
-            if stream.step == 1 {
-                let place = &mut place[..tile.samples];
-                finish_row(isa, taps, sums, finish, stream.out_offset, place);
-            } else {
-                finish_row(isa, taps, sums, finish, stream.out_offset, codes);
-                scatter(isa, codes, place, 1, stream.step);
-            }
-            stream.patch_row(
-                isa,
-                reader.input.row(stream.plane, out_row),
-                out,
-                tile.pixels.clone(),
-            );
         }
+    }
+
+    /// The first pass of kernel `k` around the row of step `count`.
+    fn sum_across(&mut self, k: usize, kernel: &WholeKernel, count: usize) {
+        let place = |(j, i, _): (isize, isize, i8)| {
+            self.ring.slot(count, j) % self.input_rows * self.input_stride
+                + self.tile.place(self.job.radius_x, i)
+        };
+        pair_up(&kernel.across, place, self.pairs);
+        let to = self.sums_start(k, self.ring.slot(count, 0));
+        let to = &mut self.sums[to..][..self.sums_stride];
+        sum_bytes_row(
+            self.isa,
+            self.pairs,
+            kernel.start,
+            self.input,
+            to,
+            self.tile.samples(),
+        );
+    }
+
+    /// Does the second pass of an output row and writes it.
+    fn write(&mut self, complete: Complete, finish: Finish, band: &mut Band) {
+        for (k, kernel) in self.job.kernels.iter().enumerate() {
+            let mut taps = std::mem::take(&mut self.taps[k]);
+            let row = |j| self.sums_start(k, self.ring.slot(complete.count, j));
+            second_taps(kernel, row, &mut taps);
+            self.taps[k] = taps;
+        }
+        let (isa, [x, y], sums) = (self.isa, &*self.taps, &*self.sums);
+        let offset = self.stream.out_offset;
+        let to = (band, complete.y);
+        (self.stream).write(isa, to, &self.tile, 1, self.codes, |out| match finish {
+            Finish::Narrow { start, narrow } => narrow_row(isa, x, start, sums, narrow, out),
+            Finish::Wide { start, scale } => wide_row(isa, x, start, sums, scale, offset, out),
+            Finish::Magnitude { start, scale } => {
+                let (x, y) = ((x, start.0), (y, start.1));
+                magnitude_bytes_row(isa, x, y, sums, scale, offset, out);
+            }
+        });
+    }
+
+    fn sums_start(&self, k: usize, slot: usize) -> usize {
+        (k * self.ring.rows + slot) * self.sums_stride
     }
 }
 
@@ -306,22 +288,4 @@ fn second_taps(kernel: &WholeKernel, row: impl Fn(isize) -> usize, taps: &mut Su
         row: row(j),
         mirror: row(j),
     }));
-}
-
-fn finish_row(
-    isa: Isa,
-    taps: &[SumTaps; 2],
-    sums: &[u8],
-    finish: Finish,
-    offset: f32,
-    out: &mut [u8],
-) {
-    let [x, y] = taps;
-    match finish {
-        Finish::Narrow { start, narrow } => narrow_row(isa, x, start, sums, narrow, out),
-        Finish::Wide { start, scale } => wide_row(isa, x, start, sums, scale, offset, out),
-        Finish::Magnitude { start, scale } => {
-            magnitude_bytes_row(isa, x, y, start, sums, scale, offset, out);
-        }
-    }
 }

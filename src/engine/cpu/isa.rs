@@ -78,7 +78,6 @@ macro_rules! for_each_isa {
         $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path;
     )*) => {$(
         $(#[$meta])*
-        #[allow(clippy::too_many_arguments, reason = "the arguments of the body and the set")]
         $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $type),*) $(-> $result)? {
             use $crate::engine::cpu::isa::Isa;
             #[cfg(target_arch = "x86_64")]

@@ -5,16 +5,14 @@
 //! float32 once, with its border; a separable kernel makes its horizontal sums of it at once; a
 //! ring keeps as many rows as the kernel is high, small enough to stay in the second-level cache.
 
-use std::ops::Range;
-
-use super::chain::{SLACK, Tap, chain_row};
+use super::band::{Band, Complete, Reader, Ring, Step, Tile};
 use super::isa::Isa;
-use super::planes::{Field, InputPlanes, OutputPlanes};
-use super::samples::{
+use super::rows::chain::{SLACK, Tap, chain_row};
+use super::rows::samples::{
     Divisor, Finish, divide_by_alpha_row, divide_row, magnitude_row, multiply_row,
 };
 use super::scratch::{Scratch, whole_lines};
-use super::streams::{Reader, Stream, Streams, beside, tile_width};
+use super::streams::{Stream, Streams};
 use crate::filter::Layout;
 use crate::filter::plan::{Correlation, Job, Operation, Taps};
 
@@ -82,17 +80,6 @@ impl Kernel {
     }
 }
 
-/// Sizes of the buffers of one tile, in values, and the tile itself.
-struct Tile {
-    pixels: Range<usize>,
-    /// Samples of a row of the tile, for one stream.
-    samples: usize,
-    /// From one row of input values to the next.
-    lifted_stride: usize,
-    /// From one row of sums to the next.
-    row_stride: usize,
-}
-
 impl LinearJob {
     /// # Panics
     /// When the operation is none of correlation and magnitude.
@@ -117,189 +104,188 @@ impl LinearJob {
         }
     }
 
-    /// Rows of the ring.
-    fn ring(&self) -> usize {
-        2 * self.radius_y + 1
-    }
-
-    fn lifted_rows(&self) -> usize {
-        if self.keeps_rows { self.ring() } else { 1 }
-    }
-
-    fn tile(&self, pixels: Range<usize>, channels: usize) -> Tile {
-        let samples = pixels.len() * channels;
-        Tile {
-            pixels,
-            samples,
-            lifted_stride: whole_lines::<f32>(samples + 2 * self.radius_x * channels + SLACK),
-            row_stride: whole_lines::<f32>(samples + SLACK),
-        }
-    }
-
-    /// Filters `rows` of `field`.
-    ///
-    /// # Safety
-    /// No other reference to these rows of the output may exist.
-    pub unsafe fn band(
-        &self,
-        isa: Isa,
-        input: &InputPlanes,
-        output: &OutputPlanes,
-        field: Field,
-        rows: Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let reader = Reader {
-            input,
-            streams: &self.streams,
-            field,
-        };
+    /// Filters a band.
+    pub fn filter(&self, isa: Isa, band: &mut Band, scratch: &mut Scratch) {
         // Premultiplied colours need their alpha at hand, all others are worked on in turn.
         let together = if self.premultiply {
             self.streams.filtered.len()
         } else {
             1
         };
+        let rows = Ring::new(self.radius_y).rows;
+        let kept = rows * (self.kernels.len() + usize::from(self.keeps_rows));
         for streams in self.streams.filtered.chunks(together) {
-            let rows_kept = self.ring() * (self.kernels.len() + usize::from(self.keeps_rows));
-            let per_pixel: usize = streams.iter().map(|s| s.channels).sum();
-            let bytes = rows_kept * per_pixel * size_of::<f32>();
-            let width = tile_width(self.streams.width, bytes);
-            for start in (0..self.streams.width).step_by(width) {
-                let pixels = start..(start + width).min(self.streams.width);
-                let tile = self.tile(pixels, streams[0].channels);
-                // SAFETY: passed on to the caller.
-                unsafe { self.tile_rows(isa, &reader, output, streams, &tile, &rows, scratch) };
-            }
-        }
-        for y in rows {
-            // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
-        }
-    }
-
-    /// # Safety
-    /// As [`band`](Self::band).
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn tile_rows(
-        &self,
-        isa: Isa,
-        reader: &Reader,
-        output: &OutputPlanes,
-        streams: &[Stream],
-        tile: &Tile,
-        rows: &Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let (ring, kernels) = (self.ring(), self.kernels.len());
-        let lifted_rows = self.lifted_rows();
-        let lifted = scratch
-            .lifted
-            .get::<f32>(streams.len() * lifted_rows * tile.lifted_stride);
-        let sums = scratch
-            .rows
-            .get::<f32>(streams.len() * kernels * ring * tile.row_stride);
-        let results = scratch.sums.get::<f32>(3 * tile.row_stride);
-        let codes = scratch.codes.get::<u8>(2 * tile.samples);
-        let mut taps = std::mem::take(&mut scratch.taps);
-
-        let radius = self.radius_y as isize;
-        for (count, y) in (rows.start as isize - radius..rows.end as isize + radius).enumerate() {
-            let slot = count % ring;
-            let mut alpha = 0..0;
-            for (index, stream) in streams.iter().enumerate() {
-                let start = (index * lifted_rows + slot % lifted_rows) * tile.lifted_stride;
-                let row = start..start + tile.lifted_stride;
-                let wanted = beside(&tile.pixels, self.radius_x);
-                reader.read_values(isa, stream, y, wanted, &mut lifted[row.clone()]);
-                if index == 0 {
-                    alpha = row;
-                } else {
-                    let (alphas, colours) = lifted.split_at_mut(row.start);
-                    multiply_row(isa, &mut colours[..row.len()], &alphas[alpha.clone()]);
-                }
-                for (k, kernel) in self.kernels.iter().enumerate() {
-                    let Some(horizontal) = &kernel.horizontal else {
-                        continue;
-                    };
-                    let to = ((index * kernels + k) * ring + slot) * tile.row_stride;
-                    taps.clear();
-                    taps.extend(horizontal.iter().map(|&(i, weight)| Tap {
-                        weight,
-                        start: start + self.across(i, stream),
-                    }));
-                    chain_row(
-                        isa,
-                        &taps,
-                        lifted,
-                        &mut sums[to..][..tile.row_stride],
-                        tile.samples,
-                    );
-                }
-            }
-            let Some(middle) = count.checked_sub(2 * self.radius_y) else {
-                continue;
-            };
-            let out_row = reader.field.row(rows.start + middle);
-            for (index, stream) in streams.iter().enumerate() {
-                let (alphas, results) = results.split_at_mut(tile.row_stride);
-                for (k, kernel) in self.kernels.iter().enumerate() {
-                    let slot = |j: isize| (middle + self.radius_y).wrapping_add_signed(j) % ring;
-                    taps.clear();
-                    let (samples, out) = if kernel.horizontal.is_some() {
-                        let base = (index * kernels + k) * ring;
-                        taps.extend(kernel.last.iter().map(|&(j, _, weight)| Tap {
-                            weight,
-                            start: (base + slot(j)) * tile.row_stride,
-                        }));
-                        (
-                            &*sums,
-                            &mut results[k * tile.row_stride..][..tile.row_stride],
-                        )
-                    } else {
-                        let base = index * ring;
-                        taps.extend(kernel.last.iter().map(|&(j, i, weight)| Tap {
-                            weight,
-                            start: (base + slot(j)) * tile.lifted_stride + self.across(i, stream),
-                        }));
-                        (
-                            &*lifted,
-                            &mut results[k * tile.row_stride..][..tile.row_stride],
-                        )
-                    };
-                    chain_row(isa, &taps, samples, out, tile.samples);
-                }
-                let (values, other) = results.split_at_mut(tile.row_stride);
-                let values = &mut values[..tile.samples];
-                if kernels == 2 {
-                    magnitude_row(isa, values, &other[..tile.samples]);
-                }
-                let mut divisor = self.divisor;
-                if self.premultiply {
-                    divide_row(isa, values, std::mem::replace(&mut divisor, Divisor::One));
-                    if index == 0 {
-                        alphas[..tile.samples].copy_from_slice(values);
-                    } else {
-                        divide_by_alpha_row(isa, values, &alphas[..tile.samples]);
+            let channels = streams[0].channels;
+            let bytes = kept * streams.len() * channels * size_of::<f32>();
+            for tile in Tile::all(self.streams.width, channels, bytes) {
+                let mut work = Work::new(self, isa, band, streams, tile, scratch);
+                for step in band.steps(self.radius_y) {
+                    work.read(step);
+                    if let Some(complete) = step.complete {
+                        work.write(complete, band);
                     }
                 }
-                let finish = Finish {
-                    divisor,
-                    offset: stream.out_offset,
-                    max: self.max,
-                    sample: reader.streams.sample,
-                };
-                // SAFETY: the caller keeps the row for this call; one slice lives at a time.
-                let out = unsafe { output.row(stream.plane, out_row) };
-                let rows = (reader.input.row(stream.plane, out_row), out);
-                stream.write_row(isa, values, &finish, codes, rows, tile.pixels.clone());
             }
         }
-        scratch.taps = taps;
+        self.streams.write_unfiltered(isa, band);
+    }
+}
+
+/// Streams of a job in one tile of a band.
+struct Work<'a> {
+    job: &'a LinearJob,
+    isa: Isa,
+    reader: Reader<'a>,
+    streams: &'a [Stream],
+    tile: Tile,
+    ring: Ring,
+    /// Rows of input values kept of each stream.
+    input_rows: usize,
+    input_stride: usize,
+    input: &'a mut [f32],
+    /// Horizontal sums, by stream, kernel and row of the ring.
+    sums_stride: usize,
+    sums: &'a mut [f32],
+    /// The mean of alpha, and the sums of one or two kernels.
+    results: &'a mut [f32],
+    codes: &'a mut [u8],
+    taps: &'a mut Vec<Tap>,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        job: &'a LinearJob,
+        isa: Isa,
+        band: &Band<'a>,
+        streams: &'a [Stream],
+        tile: Tile,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let ring = Ring::new(job.radius_y);
+        let input_rows = if job.keeps_rows { ring.rows } else { 1 };
+        let input_stride = whole_lines::<f32>(tile.samples_beside(job.radius_x) + SLACK);
+        let sums_stride = whole_lines::<f32>(tile.samples() + SLACK);
+        let sums = streams.len() * job.kernels.len() * ring.rows * sums_stride;
+        Work {
+            job,
+            isa,
+            reader: band.reader(&job.streams),
+            streams,
+            ring,
+            input_rows,
+            input_stride,
+            input: (scratch.input).get(streams.len() * input_rows * input_stride),
+            sums_stride,
+            sums: scratch.sums.get(sums),
+            results: scratch.results.get(3 * sums_stride),
+            codes: scratch.codes.get(2 * tile.samples()),
+            taps: &mut scratch.taps,
+            tile,
+        }
     }
 
-    /// Samples from the start of a row of input values to the one that offset `i` takes first.
-    fn across(&self, i: isize, stream: &Stream) -> usize {
-        self.radius_x.wrapping_add_signed(i) * stream.channels
+    /// Takes in an input row of every stream: its values, and its horizontal sums.
+    fn read(&mut self, step: Step) {
+        for (index, stream) in self.streams.iter().enumerate() {
+            let start = self.input_start(index, self.ring.slot(step.count, 0));
+            let (before, row) = self.input.split_at_mut(start);
+            let row = &mut row[..self.input_stride];
+            let wanted = self.tile.beside(self.job.radius_x);
+            self.reader
+                .read_values(self.isa, stream, step.y, wanted, row);
+            if index > 0 {
+                // Of premultiplied streams the first is alpha.
+                let alpha = &before[start - index * self.input_rows * self.input_stride..];
+                multiply_row(self.isa, row, &alpha[..self.input_stride]);
+            }
+            for k in 0..self.job.kernels.len() {
+                self.sum_across(index, k, start, step.count);
+            }
+        }
+    }
+
+    /// The horizontal sums of kernel `k` of the input row at `start`.
+    fn sum_across(&mut self, index: usize, k: usize, start: usize, count: usize) {
+        let Some(horizontal) = &self.job.kernels[k].horizontal else {
+            return;
+        };
+        let place = |i| start + self.tile.place(self.job.radius_x, i);
+        self.taps.clear();
+        (self.taps).extend(horizontal.iter().map(|&(i, weight)| Tap {
+            weight,
+            start: place(i),
+        }));
+        let to = self.sums_start(index, k, self.ring.slot(count, 0));
+        let to = &mut self.sums[to..][..self.sums_stride];
+        chain_row(self.isa, self.taps, self.input, to, self.tile.samples());
+    }
+
+    /// Computes and writes an output row of every stream.
+    fn write(&mut self, complete: Complete, band: &mut Band) {
+        let samples = self.tile.samples();
+        for (index, stream) in self.streams.iter().enumerate() {
+            for k in 0..self.job.kernels.len() {
+                self.sum_down(index, k, complete.count);
+            }
+            let (alpha, values) = self.results.split_at_mut(self.sums_stride);
+            let (values, other) = values.split_at_mut(self.sums_stride);
+            let (alpha, values) = (&mut alpha[..samples], &mut values[..samples]);
+            if self.job.kernels.len() == 2 {
+                magnitude_row(self.isa, values, &other[..samples]);
+            }
+            let mut divisor = self.job.divisor;
+            if self.job.premultiply {
+                divide_row(self.isa, values, divisor);
+                divisor = Divisor::One;
+                if index == 0 {
+                    alpha.copy_from_slice(values);
+                } else {
+                    divide_by_alpha_row(self.isa, values, alpha);
+                }
+            }
+            let finish = Finish {
+                divisor,
+                offset: stream.out_offset,
+                max: self.job.max,
+                sample: self.job.streams.sample,
+            };
+            let to = (&mut *band, complete.y);
+            stream.write_sums(self.isa, values, &finish, self.codes, to, &self.tile);
+        }
+    }
+
+    /// The sums of kernel `k` around the row of step `count`.
+    fn sum_down(&mut self, index: usize, k: usize, count: usize) {
+        let kernel = &self.job.kernels[k];
+        let mut taps = std::mem::take(self.taps);
+        let start = |j, i| {
+            let slot = self.ring.slot(count, j);
+            if kernel.horizontal.is_some() {
+                self.sums_start(index, k, slot)
+            } else {
+                self.input_start(index, slot) + self.tile.place(self.job.radius_x, i)
+            }
+        };
+        taps.clear();
+        taps.extend(kernel.last.iter().map(|&(j, i, weight)| Tap {
+            weight,
+            start: start(j, i),
+        }));
+        let from = if kernel.horizontal.is_some() {
+            &*self.sums
+        } else {
+            &*self.input
+        };
+        let to = &mut self.results[(1 + k) * self.sums_stride..][..self.sums_stride];
+        chain_row(self.isa, &taps, from, to, self.tile.samples());
+        *self.taps = taps;
+    }
+
+    fn input_start(&self, index: usize, slot: usize) -> usize {
+        (index * self.input_rows + slot % self.input_rows) * self.input_stride
+    }
+
+    fn sums_start(&self, index: usize, k: usize, slot: usize) -> usize {
+        ((index * self.job.kernels.len() + k) * self.ring.rows + slot) * self.sums_stride
     }
 }

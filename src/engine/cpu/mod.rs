@@ -1,11 +1,11 @@
 //! The CPU engine: one thread per instance that takes frames in order, and one pool of threads,
 //! shared by all instances, that computes each frame in bands of rows.
 
+mod band;
 mod bilateral;
 #[cfg(target_arch = "x86_64")]
 mod byte_bilateral;
-mod byte_rows;
-mod chain;
+mod check;
 mod compute;
 mod integer;
 mod isa;
@@ -13,12 +13,10 @@ mod linear;
 mod naive;
 mod planes;
 mod pool;
-mod samples;
+mod rows;
 mod scratch;
 mod simd;
 mod streams;
-mod strided;
-mod weighted_rows;
 mod whole;
 mod worker;
 
@@ -31,8 +29,8 @@ mod tests;
 
 use std::sync::Arc;
 
+pub(super) use self::check::job as check_job;
 use self::compute::Compiled;
-pub(super) use self::compute::check_job;
 use self::isa::Isa;
 use self::worker::{Queue, Worker};
 use super::{Engine, EngineError, Frame, Prepared, Ticket};

@@ -1,7 +1,8 @@
 //! The scalar path: the canonical evaluation of [`crate::filter::plan`], word for word, one
 //! sample at a time with every tap read from the frame. Any plan; the measure of the fast paths.
 
-use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
+use super::band::Band;
+use super::planes::{Field, InputPlanes, border_position};
 use crate::filter::kernels::TRANSPARENT;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Bilateral, Correlation, Job, Operation, Plan, Taps};
@@ -34,27 +35,15 @@ impl Source<'_> {
     }
 }
 
-/// Computes row `y` of `field` of every channel of `job`.
-///
-/// # Safety
-/// No other reference to these rows of the output may exist.
-pub unsafe fn row(
-    plan: &Plan,
-    job: &Job,
-    input: &InputPlanes,
-    output: &OutputPlanes,
-    field: Field,
-    y: usize,
-) {
-    let sample = plan.layout.sample;
-    let max = plan.layout.max_code() as f32;
+/// Computes a band of every channel of `job`.
+pub fn filter(plan: &Plan, job: &Job, band: &mut Band) {
     let sources: Vec<Option<Source>> = (job.group.channels.iter().zip(&job.actions))
         .map(|(&channel, &action)| match action {
             Action::Filter { zero, beyond, .. } => Some(Source {
-                planes: input,
-                sample,
+                planes: band.input(),
+                sample: plan.layout.sample,
                 job,
-                field,
+                field: band.field(),
                 channel,
                 zero,
                 beyond,
@@ -62,25 +51,36 @@ pub unsafe fn row(
             Action::Copy | Action::Fill(_) => None,
         })
         .collect();
-    let frame_row = field.row(y);
-    for (index, channel) in job.group.channels.iter().enumerate() {
-        // SAFETY: the caller keeps these rows for this call, and the slice of one channel is
-        // gone before that of the next is made.
-        let out = unsafe { output.row(channel.plane, frame_row) };
-        let copied = input.row(channel.plane, frame_row);
-        for x in 0..job.group.width {
-            let at = channel.offset + x * channel.step;
-            match (job.actions[index], &sources[index]) {
-                (Action::Fill(code), _) => sample.write(&mut out[at..], code),
-                (Action::Filter { offset, .. }, Some(_)) => {
-                    let value = filtered(job, &sources, index, x as isize, y as isize) + offset;
-                    let code = value.round_ties_even().clamp(0.0, max);
-                    sample.write(&mut out[at..], code as u32);
-                }
-                _ => {
-                    let bytes = sample.bytes();
-                    out[at..at + bytes].copy_from_slice(&copied[at..at + bytes]);
-                }
+    for y in band.rows() {
+        for index in 0..sources.len() {
+            channel_row(plan, job, &sources, index, band, y);
+        }
+    }
+}
+
+/// Computes row `y` of one channel.
+fn channel_row(
+    plan: &Plan,
+    job: &Job,
+    sources: &[Option<Source>],
+    index: usize,
+    band: &mut Band,
+    y: usize,
+) {
+    let sample = plan.layout.sample;
+    let max = plan.layout.max_code() as f32;
+    let channel = job.group.channels[index];
+    let (input, output) = band.row(channel.plane, y);
+    for x in 0..job.group.width {
+        let at = channel.offset + x * channel.step;
+        let at = at..at + sample.bytes();
+        match job.actions[index] {
+            Action::Copy => output[at.clone()].copy_from_slice(&input[at]),
+            Action::Fill(code) => sample.write(&mut output[at], code),
+            Action::Filter { offset, .. } => {
+                let value = filtered(job, sources, index, x as isize, y as isize) + offset;
+                let code = value.round_ties_even().clamp(0.0, max);
+                sample.write(&mut output[at], code as u32);
             }
         }
     }

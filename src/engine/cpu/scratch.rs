@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use super::byte_rows::{BytePair, SumTaps};
-use super::chain::Tap;
+use super::rows::chain::Tap;
+use super::rows::sums::{BytePair, SumTaps};
 #[cfg(target_arch = "x86_64")]
 use super::simd::TapGroup;
 
@@ -21,13 +21,15 @@ pub struct Buffer {
     lines: Vec<Line>,
 }
 
-/// Plain numbers, of which every pattern of bits is one.
-pub trait Number: Copy {}
-impl Number for u8 {}
-impl Number for u16 {}
-impl Number for i16 {}
-impl Number for i32 {}
-impl Number for f32 {}
+/// Plain numbers.
+///
+/// # Safety
+/// Every pattern of bits is a value, and the alignment is at most a cache line.
+pub unsafe trait Number: Copy {}
+// SAFETY: so it is.
+unsafe impl Number for u8 {}
+// SAFETY: so it is.
+unsafe impl Number for f32 {}
 
 impl Buffer {
     /// `len` numbers: 0, or whatever an earlier user left.
@@ -45,9 +47,13 @@ impl Buffer {
 /// The buffers of one thread.
 #[derive(Default)]
 pub struct Scratch {
-    pub lifted: Buffer,
-    pub rows: Buffer,
+    /// Input rows with what lies beyond their edges.
+    pub input: Buffer,
+    /// Sums of the first pass.
     pub sums: Buffer,
+    /// Sums of the last pass.
+    pub results: Buffer,
+    /// A row of samples side by side.
     pub codes: Buffer,
     pub taps: Vec<Tap>,
     pub pairs: Vec<BytePair>,

@@ -3,13 +3,11 @@
 //! Packed pixels whose channels are treated alike are one stream as they lie in memory, in which
 //! the neighbour of a sample is a pixel's samples away. Any other channel is a stream of its own.
 
-use std::ops::Range;
-
+use super::band::{Band, Tile};
 use super::isa::Isa;
-use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
-use super::samples::{Finish, finish_row, read_row};
+use super::rows::samples::{Finish, finish_row};
+use super::rows::strided::{copy_samples, fill_samples, patch_row, scatter};
 use super::simd::MAX_BYTES;
-use super::strided::{copy_samples, fill_samples, gather, patch_row, scatter};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Job};
@@ -117,29 +115,20 @@ impl Streams {
         streams
     }
 
-    /// Writes a row of the channels that are not filtered.
-    ///
-    /// # Safety
-    /// No other reference to the row of the output may exist.
-    pub unsafe fn write_unfiltered(
-        &self,
-        isa: Isa,
-        input: &InputPlanes,
-        output: &OutputPlanes,
-        row: usize,
-    ) {
-        for channel in &self.copied {
-            // SAFETY: passed on to the caller; one slice lives at a time.
-            let to = unsafe { output.row(channel.plane, row) };
-            let from = &input.row(channel.plane, row)[channel.offset..];
-            let (bytes, to) = (self.sample.bytes(), &mut to[channel.offset..]);
-            copy_samples(isa, from, to, bytes, channel.step, self.width);
-        }
-        for &(channel, code) in &self.filled {
-            // SAFETY: as above.
-            let to = unsafe { output.row(channel.plane, row) };
-            let to = &mut to[channel.offset..];
-            fill_samples(isa, to, self.sample, channel.step, self.width, code);
+    /// Writes the channels that are not filtered.
+    pub fn write_unfiltered(&self, isa: Isa, band: &mut Band) {
+        let bytes = self.sample.bytes();
+        for y in band.rows() {
+            for channel in &self.copied {
+                let (from, to) = band.row(channel.plane, y);
+                let (from, to) = (&from[channel.offset..], &mut to[channel.offset..]);
+                copy_samples(isa, from, to, bytes, channel.step, self.width);
+            }
+            for &(channel, code) in &self.filled {
+                let (_, to) = band.row(channel.plane, y);
+                let to = &mut to[channel.offset..];
+                fill_samples(isa, to, self.sample, channel.step, self.width, code);
+            }
         }
     }
 }
@@ -207,18 +196,6 @@ fn packed(sample: Sample, job: &Job) -> Option<Stream> {
     })
 }
 
-/// Pixels of a tile of columns for a band that keeps `bytes` per pixel of its width.
-pub fn tile_width(width: usize, bytes: usize) -> usize {
-    /// Half of a small second-level cache.
-    const TILE_BYTES: usize = 128 << 10;
-    /// Below, the columns computed twice at the seams of a large kernel cost too much.
-    const MIN_PIXELS: usize = 256;
-    let most = (TILE_BYTES / bytes / MAX_BYTES * MAX_BYTES).max(MIN_PIXELS);
-    // Tiles of about the same width, and of whole vectors.
-    let tiles = width.div_ceil(most);
-    width.div_ceil(tiles).next_multiple_of(MAX_BYTES)
-}
-
 /// Whether the border's constant, if that is the border, is a byte of every filtered channel.
 pub fn border_is_a_byte(job: &Job) -> bool {
     job.actions.iter().all(|action| match *action {
@@ -230,153 +207,48 @@ pub fn border_is_a_byte(job: &Job) -> bool {
     })
 }
 
-/// Where a stream is read: a field of a frame.
-pub struct Reader<'a> {
-    pub input: &'a InputPlanes<'a>,
-    pub streams: &'a Streams,
-    pub field: Field,
-}
-
-impl<'a> Reader<'a> {
-    /// The frame's row that stands for row `y` of the field, which may lie beyond its edge;
-    /// `None` where the border's constant does.
-    pub fn frame_row(&self, y: isize) -> Option<usize> {
-        let inside = border_position(self.streams.border, y, self.field.height)?;
-        Some(self.field.row(inside))
-    }
-
-    /// The bytes of `stream` in row `y` of the field, from its first sample on; as
-    /// [`frame_row`](Self::frame_row).
-    pub fn bytes(&self, stream: &Stream, y: isize) -> Option<&'a [u8]> {
-        let row = self.frame_row(y)?;
-        Some(&self.input.row(stream.plane, row)[stream.offset..])
-    }
-
-    /// Row `y` of `stream` as float32 less its zero level: the samples of the pixels `wanted`.
-    pub fn read_values(
-        &self,
-        isa: Isa,
-        stream: &Stream,
-        y: isize,
-        wanted: Range<isize>,
-        out: &mut [f32],
-    ) {
-        let (channels, step) = (stream.channels, stream.step);
-        let Some(bytes) = self.bytes(stream, y) else {
-            out[..wanted.len() * channels].fill(stream.beyond);
-            return;
-        };
-        let sample = self.streams.sample;
-        let (inside, at) = self.inside(&wanted);
-        let bytes_inside = &bytes[inside.start * channels * step..];
-        let out_inside = &mut out[at * channels..][..inside.len() * channels];
-        read_row(isa, bytes_inside, sample, step, stream.zero, out_inside);
-        self.beyond_edges(wanted, |pixel, from| {
-            for channel in 0..channels {
-                out[pixel * channels + channel] = match from {
-                    None => stream.beyond,
-                    Some(from) => {
-                        let bytes = &bytes[(from * channels + channel) * step..];
-                        sample.read(bytes) as f32 - stream.zero
-                    }
-                };
-            }
-        });
-    }
-
-    /// Row `y` of `stream`, of bytes: the samples of the pixels `wanted`.
-    pub fn read_bytes(
-        &self,
-        isa: Isa,
-        stream: &Stream,
-        y: isize,
-        wanted: Range<isize>,
-        out: &mut [u8],
-    ) {
-        let (channels, step) = (stream.channels, stream.step);
-        let beyond = || (stream.zero + stream.beyond) as u8;
-        let Some(bytes) = self.bytes(stream, y) else {
-            out[..wanted.len() * channels].fill(beyond());
-            return;
-        };
-        let (inside, at) = self.inside(&wanted);
-        let out_inside = &mut out[at * channels..][..inside.len() * channels];
-        gather(
-            isa,
-            &bytes[inside.start * channels * step..],
-            step,
-            out_inside,
-        );
-        self.beyond_edges(wanted, |pixel, from| {
-            for channel in 0..channels {
-                out[pixel * channels + channel] = match from {
-                    None => beyond(),
-                    Some(from) => bytes[(from * channels + channel) * step],
-                };
-            }
-        });
-    }
-
-    /// The pixels of `wanted` that the row has, and how many of `wanted` come before them.
-    fn inside(&self, wanted: &Range<isize>) -> (Range<usize>, usize) {
-        let width = self.streams.width as isize;
-        let inside = wanted.start.max(0)..wanted.end.min(width);
-        let before = (inside.start - wanted.start) as usize;
-        (inside.start as usize..inside.end as usize, before)
-    }
-
-    /// Calls `put(i, samples)` for every pixel of `pixels` beyond the left or right edge: its
-    /// samples are those of the pixel `samples` of the row, or of none for the border's constant;
-    /// i counts from the start of `pixels`.
-    pub fn beyond_edges(&self, pixels: Range<isize>, mut put: impl FnMut(usize, Option<usize>)) {
-        let width = self.streams.width as isize;
-        let left = pixels.start..pixels.end.min(0);
-        let right = pixels.start.max(width)..pixels.end;
-        for x in left.chain(right) {
-            let from = border_position(self.streams.border, x, self.streams.width);
-            put((x - pixels.start) as usize, from);
-        }
-    }
-}
-
-/// `pixels` with `radius` more on either side.
-pub fn beside(pixels: &Range<usize>, radius: usize) -> Range<isize> {
-    let radius = radius as isize;
-    pixels.start as isize - radius..pixels.end as isize + radius
-}
-
 impl Stream {
-    /// Writes the samples of `pixels` into a row of the output from their sums, and puts right
-    /// those that are not to be filtered. `codes` has room for the bytes of all.
-    pub fn write_row(
+    /// Writes the samples of `tile` in row `y` of the field from their sums; `codes` has room for
+    /// the bytes of all.
+    pub fn write_sums(
         &self,
         isa: Isa,
         sums: &[f32],
         finish: &Finish,
         codes: &mut [u8],
-        (input, output): (&[u8], &mut [u8]),
-        pixels: Range<usize>,
+        (band, y): (&mut Band, usize),
+        tile: &Tile,
     ) {
         let bytes = finish.sample.bytes();
-        let len = sums.len() * bytes;
-        let out = &mut output[self.offset + pixels.start * self.channels * self.step..];
-        if self.step == bytes {
-            finish_row(isa, sums, finish, &mut out[..len]);
-        } else {
-            finish_row(isa, sums, finish, &mut codes[..len]);
-            scatter(isa, &codes[..len], out, bytes, self.step);
-        }
-        self.patch_row(isa, input, output, pixels);
+        self.write(isa, (band, y), tile, bytes, codes, |out| {
+            finish_row(isa, sums, finish, out);
+        });
     }
 
-    /// Puts right the bytes of `pixels` of a filtered row that are not to be filtered.
-    pub fn patch_row(&self, isa: Isa, input: &[u8], output: &mut [u8], pixels: Range<usize>) {
-        let Some(patch) = &self.patch else {
+    /// Writes the samples of `tile`, of `bytes` each, in row `y` of the field: `fill` is given room
+    /// for them side by side, which is in `codes` where they are not side by side in the frame.
+    pub fn write(
+        &self,
+        isa: Isa,
+        (band, y): (&mut Band, usize),
+        tile: &Tile,
+        bytes: usize,
+        codes: &mut [u8],
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        let (input, output) = band.row(self.plane, y);
+        let pixel = self.channels * self.step;
+        let len = tile.samples() * bytes;
+        let start = self.offset + tile.pixels.start * pixel;
+        if self.step != bytes {
+            fill(&mut codes[..len]);
+            scatter(isa, &codes[..len], &mut output[start..], bytes, self.step);
             return;
-        };
-        let size = patch.keep.len() / PATCH_PIXELS;
-        let bytes = self.offset + pixels.start * size..self.offset + pixels.end * size;
-        let (input, output) = (&input[bytes.clone()], &mut output[bytes]);
-        patch_row(isa, &patch.keep, &patch.copy, &patch.fill, input, output);
+        }
+        let output = &mut output[start..][..len];
+        fill(output);
+        if let Some(Patch { keep, copy, fill }) = &self.patch {
+            patch_row(isa, keep, copy, fill, &input[start..][..len], output);
+        }
     }
 }

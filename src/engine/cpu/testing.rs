@@ -25,17 +25,6 @@ pub fn separable(horizontal: &[f32], vertical: &[f32], divisor: f32) -> Correlat
     }
 }
 
-pub fn full(width: usize, weights: &[f32], divisor: f32) -> Correlation {
-    Correlation {
-        taps: Taps::Full {
-            width,
-            height: weights.len() / width,
-            weights: weights.to_vec(),
-        },
-        divisor,
-    }
-}
-
 pub fn gauss3() -> Correlation {
     separable(&[1.0, 2.0, 1.0], &[1.0, 2.0, 1.0], 16.0)
 }

@@ -1,9 +1,9 @@
 //! Which kernels can be computed on bytes in whole numbers, and how: the taps of both passes in
 //! few bits, and constants that make the results the canonical bytes.
 
-use super::byte_rows::{Narrow, Scale, multiplication_is_exact};
 use super::isa::Isa;
-use super::samples::Divisor;
+use super::rows::samples::Divisor;
+use super::rows::sums::{Narrow, Scale, multiplication_is_exact};
 use crate::filter::plan::{Correlation, Taps};
 
 /// Sums whose every value is tried for a way to divide by multiplying, at most.

@@ -130,12 +130,12 @@ unsafe fn bytes_block<const SEGMENTS: usize>(row: &ByteRow, x: usize) -> __m512i
         let tables = [table(0), table(1)];
         for n in 0..4 {
             let index = difference::<SEGMENTS>(values[n], centres[n]);
-            for byte in 0..2 {
-                let weights = look_up(&tables[byte], index);
-                let (values_sum, weights_sum) = (sums[n].values[byte], sums[n].weights[byte]);
-                sums[n].values[byte] = _mm512_dpbusd_epi32(values_sum, weights, values[n]);
-                sums[n].weights[byte] =
-                    _mm512_dpbusd_epi32(weights_sum, weights, _mm512_set1_epi8(1));
+            let sums = &mut sums[n];
+            for (byte, table) in tables.iter().enumerate() {
+                let weights = look_up(table, index);
+                sums.values[byte] = _mm512_dpbusd_epi32(sums.values[byte], weights, values[n]);
+                sums.weights[byte] =
+                    _mm512_dpbusd_epi32(sums.weights[byte], weights, _mm512_set1_epi8(1));
             }
         }
     }

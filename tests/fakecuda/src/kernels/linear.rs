@@ -102,12 +102,12 @@ pub fn kernels(launch: &ConvolveLaunch) -> &[Taps] {
     &launch.kernels[..launch.kernel_count as usize]
 }
 
-/// Weights of one kernel, with the zeros that fill up their lines.
+/// Weights of one kernel.
 pub fn weight_count(taps: &Taps) -> usize {
     let (width, height) = (taps.width as usize, taps.height as usize);
     if taps.separable == 0 {
-        line_length(width) * height
+        width * height
     } else {
-        line_length(width) + line_length(height)
+        width + height
     }
 }

@@ -8,8 +8,8 @@
 //! then the high half of each 16-byte lane. Only the second pass reads it, sample by sample, and
 //! packing puts the bytes back in order.
 
-use super::isa::for_each_isa;
-use super::simd::{MAX_BYTES, Simd};
+use crate::engine::cpu::isa::for_each_isa;
+use crate::engine::cpu::simd::{MAX_BYTES, Simd};
 
 /// Two taps of the first pass, by where the bytes that they take for sample 0 are.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,9 +73,10 @@ for_each_isa! {
     pub fn wide_row(
         taps: &SumTaps, start: i32, sums: &[u8], scale: Scale, offset: f32, out: &mut [u8],
     ) = wide_row_body;
-    /// Second pass of a gradient magnitude in 16 bits: `round(sqrt(x² + y²) / divisor + offset)`.
+    /// Second pass of a gradient magnitude in 16 bits, of two kernels whose sums start from the
+    /// numbers beside them: `round(sqrt(x² + y²) / divisor + offset)`.
     pub fn magnitude_bytes_row(
-        x: &SumTaps, y: &SumTaps, start: (i16, i16), sums: &[u8], scale: Scale, offset: f32,
+        x: (&SumTaps, i16), y: (&SumTaps, i16), sums: &[u8], scale: Scale, offset: f32,
         out: &mut [u8],
     ) = magnitude_bytes_row_body;
     /// Whether `round(sum · (1 / divisor) + offset)`, with one rounding before the last, is
@@ -489,9 +490,8 @@ impl<S: Simd> SecondPass<S> for Magnitude<'_, S> {
 #[inline(always)]
 fn magnitude_bytes_row_body<S: Simd>(
     simd: S,
-    x: &SumTaps,
-    y: &SumTaps,
-    start: (i16, i16),
+    (x, x_start): (&SumTaps, i16),
+    (y, y_start): (&SumTaps, i16),
     sums: &[u8],
     scale: Scale,
     offset: f32,
@@ -499,7 +499,7 @@ fn magnitude_bytes_row_body<S: Simd>(
 ) {
     check_taps::<S>(x, sums, out.len());
     check_taps::<S>(y, sums, out.len());
-    let start = (simd.splat_i16(start.0), simd.splat_i16(start.1));
+    let start = (simd.splat_i16(x_start), simd.splat_i16(y_start));
     macro_rules! with {
         ($x:expr, $y:expr) => {{
             let ((folded, lone), (y_folded, y_lone)) = ($x, $y);

@@ -1,7 +1,7 @@
 //! Samples that lie apart: gathered into rows, and put back among the bytes of others.
 
-use super::isa::{Isa, for_each_isa};
-use super::simd::Simd;
+use crate::engine::cpu::isa::{Isa, for_each_isa};
+use crate::engine::cpu::simd::Simd;
 use crate::filter::layout::Sample;
 
 for_each_isa! {

@@ -4,8 +4,8 @@
 //! chains going, which hides the latency of the multiply-add (4 cycles, two of them started per
 //! cycle), so that the loads bound it.
 
-use super::isa::for_each_isa;
-use super::simd::Simd;
+use crate::engine::cpu::isa::for_each_isa;
+use crate::engine::cpu::simd::Simd;
 
 /// One term of the chains of a row: `weight` times the samples from `start` on.
 #[derive(Debug, Clone, Copy)]

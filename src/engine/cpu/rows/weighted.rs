@@ -4,8 +4,8 @@
 //! a window of radius 7 costs about 75 cycles a pixel with AVX-512 and the loads come free.
 
 use super::chain::{SLACK, Tap};
-use super::isa::for_each_isa;
-use super::simd::Simd;
+use crate::engine::cpu::isa::for_each_isa;
+use crate::engine::cpu::simd::Simd;
 use crate::filter::kernels::TRANSPARENT;
 
 /// What a row of the bilateral is computed from. All rows start at the same places of their

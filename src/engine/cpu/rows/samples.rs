@@ -1,7 +1,7 @@
 //! Rows of samples to rows of float32 and back.
 
-use super::isa::for_each_isa;
-use super::simd::Simd;
+use crate::engine::cpu::isa::for_each_isa;
+use crate::engine::cpu::simd::Simd;
 use crate::filter::kernels::TRANSPARENT;
 use crate::filter::layout::Sample;
 

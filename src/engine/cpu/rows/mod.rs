@@ -1,0 +1,7 @@
+//! Vector code, row by row: each function is compiled for every instruction set.
+
+pub mod chain;
+pub mod samples;
+pub mod strided;
+pub mod sums;
+pub mod weighted;
