@@ -258,7 +258,7 @@ mod tests {
     fn what_is_not_filtered_is_copied_by_any_kernel() {
         // A matrix that changes nothing.
         let identity = FilterSpec {
-            matrix: spec::Matrix::parse("1").ok(),
+            matrix: "1".parse().ok(),
             ..of(Custom)
         };
         assert_eq!(kernels(Format::Gray8, &identity), [ConvolveNaiveU8]);
