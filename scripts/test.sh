@@ -12,7 +12,9 @@ for tool in fmt clippy; do
 done
 
 cd "$root"
+say 'formatting'
 cargo fmt --all --check
+say 'lints (a first build takes some minutes)'
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 # Cargo sends colours to a terminal alone, and here it writes to a pipe.

@@ -451,6 +451,21 @@ mod tests {
     }
 
     #[test]
+    fn alternate_frames_are_one_field() {
+        gst::init().unwrap();
+        let format = gst_video::VideoFormat::I420;
+        let info = gst_video::VideoInfo::builder(format, 33, 17)
+            .interlace_mode(gst_video::VideoInterlaceMode::Alternate)
+            .build()
+            .unwrap();
+        let layout = Layout::new(&info).unwrap();
+        assert_eq!(
+            (layout.height, layout.planes[0].rows, layout.planes[1].rows),
+            (9, 9, 5)
+        );
+    }
+
+    #[test]
     fn samples_are_read_as_they_were_written() {
         for sample in [
             Sample::U16Le { shift: 0 },

@@ -397,4 +397,6 @@ fn check_alpha(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> Result<(), P
 }
 
 #[cfg(test)]
+mod finite;
+#[cfg(test)]
 mod tests;

@@ -120,7 +120,7 @@ glib::wrapper! {
 }
 
 impl PaddedPool {
-    pub fn new() -> gst::BufferPool {
+    pub fn make() -> gst::BufferPool {
         glib::Object::new::<PaddedPool>().upcast()
     }
 
@@ -134,13 +134,13 @@ impl PaddedPool {
 }
 
 impl RefusingPool {
-    pub fn new() -> gst::BufferPool {
+    pub fn make() -> gst::BufferPool {
         glib::Object::new::<RefusingPool>().upcast()
     }
 }
 
 impl InertPool {
-    pub fn new() -> gst::BufferPool {
+    pub fn make() -> gst::BufferPool {
         glib::Object::new::<InertPool>().upcast()
     }
 }

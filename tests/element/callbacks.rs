@@ -31,24 +31,71 @@ fn a_bus_handler_may_read_everything_from_within_every_message() {
              {RAISING} post-messages=true silent=false budget=1 ! fakesink name=out"
         ));
         let filter = pipelines::filter(&pipeline);
-        let handled = Arc::new(AtomicU64::new(0));
-        let counter = handled.clone();
-        let weak = pipeline.downgrade();
-        let bus = pipeline.bus().expect("a pipeline has a bus");
-        bus.set_sync_handler(move |_, message| {
-            let ours = message.src().is_some_and(|src| *src == filter);
-            if let (true, Some(pipeline)) = (ours, weak.upgrade()) {
-                read_all(&filter);
-                let _ = filter.query(&mut gst::query::Latency::new());
-                let _ = pipeline.debug_to_dot_data(gst::DebugGraphDetails::all());
-                counter.fetch_add(1, Ordering::SeqCst);
-            }
-            gst::BusSyncReply::Pass
-        });
+        let handled = call_back_from_every_message(&pipeline.bus().expect("a bus"), &filter);
         pipelines::play(&pipeline).assert_frames(50);
-        bus.unset_sync_handler();
         // One message a frame at least, beside those of start and end.
         assert!(handled.load(Ordering::SeqCst) > 50);
+    });
+}
+
+/// Makes a handler that reads, queries, dumps and sends an event upstream from within each message
+/// of the element or of its pads; how many there were.
+fn call_back_from_every_message(bus: &gst::Bus, filter: &gst::Element) -> Arc<AtomicU64> {
+    let handled = Arc::new(AtomicU64::new(0));
+    let counter = handled.clone();
+    let weak = filter.downgrade();
+    bus.set_sync_handler(move |_, message| {
+        let Some(filter) = weak.upgrade() else {
+            return gst::BusSyncReply::Pass;
+        };
+        let from = message.src().cloned();
+        let parent = from.as_ref().and_then(|from| from.parent());
+        let itself = filter.upcast_ref::<gst::Object>();
+        if from.as_ref() == Some(itself) || parent.as_ref() == Some(itself) {
+            read_all(&filter);
+            let src = filter.static_pad("src").expect("a src pad");
+            src.query(&mut gst::query::Latency::new());
+            src.send_event(gst::event::Reconfigure::new());
+            let root = filter.parent().and_downcast::<gst::Bin>();
+            root.map(|root| root.debug_to_dot_data(gst::DebugGraphDetails::all()));
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+        gst::BusSyncReply::Pass
+    });
+    handled
+}
+
+/// Reported: the same for messages that are rare: warnings, errors, starts and stops of threads.
+#[test]
+fn a_bus_handler_may_do_so_from_within_warnings_errors_and_thread_starts_too() {
+    watched(|| {
+        for start in 0..3 {
+            let pads = Pads::around(raising());
+            let handled = call_back_from_every_message(&pads.bus, &pads.element);
+            pads.element.set_property("budget", 0u64);
+            pads.element.set_property("matrix", "no matrix");
+            pads.begin(&crate::common::frames::gray());
+            pads.element.set_property("matrix", "none either");
+            let short = crate::common::frames::stamped(vec![0; 5], 1);
+            assert_eq!(pads.src.push(short), Ok(gst::FlowSuccess::Ok));
+            pads.push_all(0..5);
+            pads.flush();
+            if start == 1 {
+                pads.close_gate();
+                pads.push_all(5..7);
+                pads.wait_blocked();
+                assert!(pads.end());
+                pads.answer_after(0, gst::FlowError::Error);
+                pads.open_gate();
+            } else {
+                pads.element.set_property_from_str("kernel", "custom");
+                let larger = crate::common::frames::gray_of(64, 48);
+                pads.src.push_event(gst::event::Caps::new(&larger));
+            }
+            pads.wait_error();
+            pads.stop();
+            assert!(handled.load(Ordering::SeqCst) >= 4);
+        }
     });
 }
 

@@ -205,3 +205,29 @@ fn numeric_filter_parameters_follow_a_control_binding() {
         assert_eq!(levels[19], 140);
     });
 }
+
+/// Reported: a controller drives a value beyond its range into the filter.
+#[test]
+fn a_control_binding_cannot_set_what_the_range_refuses() {
+    watched(|| {
+        let element = cudaconv(&[("kernel", "box"), ("radius", "3")]);
+        let source = gst_controller::InterpolationControlSource::new();
+        source.set_mode(gst_controller::InterpolationMode::None);
+        for (number, value) in [(0u64, 1000.0), (2, -5.0), (4, 7.0)] {
+            assert!(source.set(pts(number), value));
+        }
+        let binding =
+            gst_controller::DirectControlBinding::new_absolute(&element, "radius", &source);
+        element.add_control_binding(&binding).expect("bound");
+        let pads = Pads::around(element);
+        pads.begin(&gray());
+        for number in 0..8 {
+            let frame = filled(&gray(), number, 50);
+            assert_eq!(pads.src.push(frame), Ok(gst::FlowSuccess::Ok));
+            let radius = pads.element.property::<i32>("radius");
+            assert_eq!(radius, if number < 4 { 3 } else { 7 }, "frame {number}");
+        }
+        pads.wait_buffers(8);
+        assert_eq!(levels(&pads, &gray()), [50; 8]);
+    });
+}

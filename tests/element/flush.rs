@@ -168,16 +168,10 @@ fn assert_seek_run(run: &[gst::Buffer], start: gst::ClockTime) {
 fn fifty_flushing_seeks_of_a_pipeline_show_only_frames_of_the_new_place() {
     watched(|| {
         let mut random = Random::new(0x5eed_0002);
-        let pipeline = pipelines::parse(&format!(
-            "videotestsrc name=source num-buffers=100000 ! \
-             video/x-raw,format=GRAY8,width=32,height=24,framerate=25/1 ! {RAISING} ! \
-             fakesink name=out sync=false"
-        ));
-        pipelines::number_by_time(&pipeline, "source");
+        let pipeline = seekable("fakesink name=out sync=false");
         let passed = pipelines::record(&pipeline);
         pipeline.set_state(gst::State::Playing).expect("plays");
-        let (ready, _, _) = pipeline.state(gst::ClockTime::from_seconds(60));
-        ready.expect("prerolls");
+        wait_prerolled(&pipeline);
         let mut targets = vec![gst::ClockTime::ZERO];
         for _ in 0..50 {
             std::thread::sleep(std::time::Duration::from_micros(random.below(4000)));
@@ -186,8 +180,7 @@ fn fifty_flushing_seeks_of_a_pipeline_show_only_frames_of_the_new_place() {
             pipeline.seek_simple(flags, target).expect("seeks");
             targets.push(target);
         }
-        let (ready, _, _) = pipeline.state(gst::ClockTime::from_seconds(60));
-        ready.expect("prerolls after the last seek");
+        wait_prerolled(&pipeline);
         pipeline.set_state(gst::State::Null).expect("stops");
         let runs = passed.lock().expect("not poisoned").runs.clone();
         assert_eq!(runs.len(), targets.len(), "one run a seek");
@@ -214,5 +207,107 @@ fn frames_after_a_flush_are_all_there_however_fast_they_come() {
             pads.wait_buffers(6);
             assert_raised(&pads.buffers(), first + 3..first + 9);
         }
+    });
+}
+
+/// Reported: scrubbing a paused video hangs, because the sink holds a frame and all slots are full.
+#[test]
+fn twenty_seeks_while_paused_each_show_their_own_frame() {
+    watched(|| {
+        let mut random = Random::new(0x5eed_000a);
+        let pipeline = seekable("fakesink name=out sync=true");
+        let passed = pipelines::record(&pipeline);
+        pipeline.set_state(gst::State::Paused).expect("pauses");
+        wait_prerolled(&pipeline);
+        for _ in 0..20 {
+            let target = pts(random.below(50_000));
+            let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::ACCURATE;
+            pipeline.seek_simple(flags, target).expect("seeks");
+            wait_prerolled(&pipeline);
+            let runs = passed.lock().expect("not poisoned").runs.clone();
+            let run = runs.last().expect("a run");
+            assert!(!run.is_empty(), "a frame of the new place is shown");
+            assert_seek_run(run, target);
+        }
+        pipeline.set_state(gst::State::Null).expect("stops");
+    });
+}
+
+/// Reported: after the end of a video, seeking back shows nothing any more.
+#[test]
+fn a_seek_after_the_end_plays_again_to_the_end() {
+    watched(|| {
+        let pipeline = seekable("fakesink name=out sync=false");
+        let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::ACCURATE;
+        let passed = pipelines::record(&pipeline);
+        pipeline.set_state(gst::State::Paused).expect("pauses");
+        wait_prerolled(&pipeline);
+        for round in 0..4u64 {
+            let (start, stop) = (pts(10 * round), pts(10 * round + 7));
+            let end = gst::SeekType::Set;
+            pipeline
+                .seek(1.0, flags, gst::SeekType::Set, start, end, stop)
+                .expect("seeks");
+            pipeline.set_state(gst::State::Playing).expect("plays");
+            let (_, error) = pipelines::wait_end(&pipeline);
+            assert_eq!(error, None);
+            let runs = passed.lock().expect("not poisoned").runs.clone();
+            let run = runs.last().expect("a run");
+            assert_eq!(run.len(), 7, "round {round}");
+            assert_seek_run(run, start);
+        }
+        pipeline.set_state(gst::State::Null).expect("stops");
+    });
+}
+
+/// A source of numbered frames that can be sought, before this sink.
+fn seekable(sink: &str) -> gst::Pipeline {
+    let pipeline = pipelines::parse(&format!(
+        "videotestsrc name=source num-buffers=100000 ! \
+         video/x-raw,format=GRAY8,width=32,height=24,framerate=25/1 ! {RAISING} ! {sink}"
+    ));
+    pipelines::number_by_time(&pipeline, "source");
+    pipeline
+}
+
+fn wait_prerolled(pipeline: &gst::Pipeline) {
+    let (ready, _, _) = pipeline.state(gst::ClockTime::from_seconds(60));
+    ready.expect("prerolls");
+}
+
+/// Reported: an application that seeks from a probe on the output thread waits for itself.
+#[test]
+fn a_seek_from_a_probe_on_the_output_thread_returns() {
+    watched(|| {
+        let pipeline = seekable("fakesink name=out sync=false");
+        let target = pts(30_000);
+        let weak = pipeline.downgrade();
+        let pad = pipelines::filter(&pipeline).static_pad("src");
+        pad.expect("a src pad")
+            .add_probe(gst::PadProbeType::BUFFER, move |_, info| {
+                let time = info.buffer().and_then(|buffer| buffer.pts());
+                match weak.upgrade() {
+                    Some(pipeline) if time == Some(pts(5)) => {
+                        let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::ACCURATE;
+                        pipeline.seek_simple(flags, target).expect("seeks");
+                        // This frame is of the old place.
+                        gst::PadProbeReturn::Drop
+                    }
+                    _ => gst::PadProbeReturn::Ok,
+                }
+            });
+        let passed = pipelines::record(&pipeline);
+        pipeline.set_state(gst::State::Playing).expect("plays");
+        let enough = || {
+            let passed = passed.lock().expect("not poisoned");
+            passed.runs.len() > 1 && passed.runs[1].len() > 5
+        };
+        while !enough() {
+            std::thread::yield_now();
+        }
+        pipeline.set_state(gst::State::Null).expect("stops");
+        let runs = passed.lock().expect("not poisoned").runs.clone();
+        assert_seek_run(&runs[0], gst::ClockTime::ZERO);
+        assert_seek_run(&runs[1], target);
     });
 }

@@ -20,3 +20,4 @@ mod properties;
 mod queries;
 mod reporting;
 mod stops;
+mod storms;

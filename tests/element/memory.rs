@@ -273,6 +273,12 @@ fn the_input_is_released_before_its_frame_leaves() {
     watched(|| {
         let alive = Arc::new(AtomicUsize::new(0));
         let pads = Pads::raising();
+        let held = Arc::new(AtomicUsize::new(0));
+        let (count, most) = (alive.clone(), held.clone());
+        pads.sink.add_probe(gst::PadProbeType::BUFFER, move |_, _| {
+            most.fetch_max(count.load(Ordering::SeqCst), Ordering::SeqCst);
+            gst::PadProbeReturn::Ok
+        });
         for number in 0..5u64 {
             alive.fetch_add(1, Ordering::SeqCst);
             let bytes = Counted(vec![level(number); 32 * 24], alive.clone());
@@ -280,8 +286,8 @@ fn the_input_is_released_before_its_frame_leaves() {
             buffer.get_mut().expect("one owner").set_pts(pts(number));
             assert_eq!(pads.src.push(buffer), Ok(gst::FlowSuccess::Ok));
             pads.wait_buffers(number as usize + 1);
-            assert_eq!(alive.load(Ordering::SeqCst), 0, "frame {number}");
         }
+        assert_eq!(held.load(Ordering::SeqCst), 0, "inputs while frames leave");
     });
 }
 
@@ -378,5 +384,56 @@ fn a_padded_input_is_not_written_to() {
         let kept = buffer.clone();
         filter_one(raising(), &caps, buffer);
         assert_eq!(kept.map_readable().expect("maps").to_vec(), before);
+    });
+}
+
+/// Reported: a source of broken frames floods the bus with a warning for each.
+#[test]
+fn many_broken_buffers_are_all_counted_and_told_in_few_warnings() {
+    watched(|| {
+        let started = std::time::Instant::now();
+        let pads = Pads::raising();
+        for _ in 0..500 {
+            let pushed = pads.src.push(stamped(vec![1; 10], 1));
+            assert_eq!(pushed, Ok(gst::FlowSuccess::Ok));
+        }
+        assert!(pads.end());
+        pads.wait_event(gst::EventType::Eos);
+        assert_eq!(stat(&pads.element, "dropped"), 500);
+        let warnings = texts(&pads.messages(), gst::MessageType::Warning).len() as u64;
+        let seconds = started.elapsed().as_secs();
+        assert!((1..=seconds + 2).contains(&warnings), "{warnings} warnings");
+    });
+}
+
+/// Reported: a frame that passes unfiltered has a layout that downstream does not understand.
+#[test]
+fn a_bypassed_padded_frame_has_the_default_layout_where_video_meta_is_unknown() {
+    watched(|| {
+        for understood in [false, true] {
+            let caps = raw("I420", 33, 17);
+            let input = noise(&caps, 25);
+            let padded = padded_copy(&caps, &write(&caps, &input));
+            let element = cudaconv(&[("over-budget", "bypass"), ("budget", "0")]);
+            let pads = Pads::around(element);
+            if understood {
+                pads.answer_allocation(|query| {
+                    query.add_allocation_meta::<gst_video::VideoMeta>(None);
+                    true
+                });
+            }
+            pads.begin(&caps);
+            assert_eq!(pads.src.push(padded), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(1);
+            let mut out = pads.buffers().remove(0);
+            assert_eq!(stat(&pads.element, "bypassed"), 1);
+            if !understood {
+                assert_eq!(out.size(), 1008, "the default size");
+                out = out
+                    .copy_region(gst::BufferCopyFlags::MEMORY, ..)
+                    .expect("copies");
+            }
+            assert_eq!(read(&caps, &out), input, "understood: {understood}");
+        }
     });
 }

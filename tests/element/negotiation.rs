@@ -461,3 +461,33 @@ fn error_of_start(pads: &Pads, caps: &gst::Caps) -> gst::glib::Error {
     }
     pads.wait_error()
 }
+
+/// Reported: after a change of the range alone black stays at the level of before.
+#[test]
+fn a_change_of_colorimetry_alone_moves_black() {
+    watched(|| {
+        let with = |colorimetry: &str| {
+            let mut caps = raw("I420", 32, 24);
+            let target = caps.get_mut().expect("one owner");
+            target.set("colorimetry", colorimetry);
+            caps
+        };
+        let pads = Pads::around(cudaconv(&[("kernel", "sobel")]));
+        pads.begin(&with("bt709"));
+        for (round, (colorimetry, black)) in [("bt709", 16), ("1:3:5:1", 0), ("bt601", 16)]
+            .into_iter()
+            .enumerate()
+        {
+            let caps = with(colorimetry);
+            assert!(pads.src.push_event(gst::event::Caps::new(&caps)));
+            assert_eq!(
+                pads.src.push(numbered_as(&caps, 90)),
+                Ok(gst::FlowSuccess::Ok)
+            );
+            pads.wait_buffers(round + 1);
+            let out = read(&caps, &pads.buffers()[round]);
+            assert!(out[0].samples.iter().all(|s| *s == black), "{colorimetry}");
+            assert!(out[1].samples.iter().all(|s| *s == 128), "{colorimetry}");
+        }
+    });
+}

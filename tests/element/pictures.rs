@@ -344,7 +344,7 @@ fn sixteen_bit_samples_are_neither_swapped_nor_scaled() {
 #[test]
 fn interlaced_frames_are_filtered_field_by_field() {
     watched(|| {
-        let comb = |_, _, y: usize| if y % 2 == 0 { 40 } else { 200 };
+        let comb = |_, _, y: usize| if y.is_multiple_of(2) { 40 } else { 200 };
         for format in ["GRAY8", "I420", "RGB"] {
             let mut caps = raw(format, 16, 24);
             let input = paint(&caps, comb);
@@ -364,7 +364,7 @@ fn interlaced_frames_are_filtered_field_by_field() {
 fn in_a_mixed_stream_the_flag_of_each_frame_decides() {
     watched(|| {
         let mut caps = raw("GRAY8", 16, 24);
-        let input = paint(&caps, |_, _, y| if y % 2 == 0 { 40 } else { 200 });
+        let input = paint(&caps, |_, _, y| if y.is_multiple_of(2) { 40 } else { 200 });
         caps.get_mut()
             .expect("one owner")
             .set("interlace-mode", "mixed");

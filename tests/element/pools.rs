@@ -27,7 +27,7 @@ fn a_padded_pool_of_downstream_is_used_and_filled_as_its_meta_says() {
             let caps = raw(&format, 33, 17);
             let input = noise(&caps, 31);
             let info = gst_video::VideoInfo::from_caps(&caps).expect("caps of raw video");
-            let pool = PaddedPool::new();
+            let pool = PaddedPool::make();
             let pads = Pads::around(cudaconv(&[("kernel", "identity")]));
             offer(&pads, &pool, info.size() as u32, 0);
             pads.begin(&caps);
@@ -54,7 +54,7 @@ fn a_padded_pool_of_downstream_is_used_and_filled_as_its_meta_says() {
 #[test]
 fn a_pool_that_refuses_or_does_not_start_is_replaced() {
     watched(|| {
-        for pool in [RefusingPool::new(), InertPool::new()] {
+        for pool in [RefusingPool::make(), InertPool::make()] {
             let pads = Pads::around(raising());
             offer(&pads, &pool, 32 * 24, 0);
             pads.begin(&gray());
@@ -69,7 +69,7 @@ fn a_pool_that_refuses_or_does_not_start_is_replaced() {
 #[test]
 fn without_video_meta_downstream_no_padded_layout_is_used() {
     watched(|| {
-        let pool = PaddedPool::new();
+        let pool = PaddedPool::make();
         let pads = Pads::around(raising());
         let offered = pool.clone();
         pads.answer_allocation(move |query| {
@@ -170,7 +170,7 @@ fn a_bounded_pool_whose_buffers_come_back_passes_every_frame() {
 fn a_stop_lets_go_of_the_pool_of_downstream() {
     watched(|| {
         let weak = {
-            let pool = PaddedPool::new();
+            let pool = PaddedPool::make();
             let pads = Pads::around(raising());
             offer(&pads, &pool, 32 * 24, 0);
             pads.begin(&gray());
@@ -189,11 +189,11 @@ fn a_stop_lets_go_of_the_pool_of_downstream() {
 fn reconfigure_asks_for_a_new_pool_and_loses_no_frame() {
     watched(|| {
         let pads = Pads::around(raising());
-        let first = PaddedPool::new();
+        let first = PaddedPool::make();
         offer(&pads, &first, 32 * 24, 0);
         pads.begin(&gray());
         pads.push_all(0..4);
-        let second = PaddedPool::new();
+        let second = PaddedPool::make();
         offer(&pads, &second, 32 * 24, 0);
         assert!(pads.sink.push_event(gst::event::Reconfigure::new()));
         pads.push_all(4..8);
@@ -207,5 +207,47 @@ fn reconfigure_asks_for_a_new_pool_and_loses_no_frame() {
         );
         let queries = pads.words().iter().filter(|w| *w == "allocation").count();
         assert_eq!(queries, 2, "one at the caps, one at the reconfiguration");
+    });
+}
+
+/// Reported: a pool offered with too small a size gives buffers that are written beyond their end.
+#[test]
+fn a_pool_offered_with_too_small_a_size_is_not_believed() {
+    watched(|| {
+        for pool in [
+            gst::BufferPool::new(),
+            gst_video::VideoBufferPool::new().upcast(),
+        ] {
+            let pads = Pads::around(raising());
+            offer(&pads, &pool, 10, 0);
+            pads.begin(&gray());
+            pads.push_all(0..6);
+            pads.wait_buffers(6);
+            assert_raised(&pads.buffers(), 0..6);
+        }
+    });
+}
+
+/// Reported: what downstream says of alignment and padding breaks the allocation.
+#[test]
+fn allocation_parameters_of_downstream_do_no_harm() {
+    watched(|| {
+        for (flags, align, prefix, padding) in [
+            (gst::MemoryFlags::empty(), 63, 0, 0),
+            (gst::MemoryFlags::ZERO_PREFIXED, 4095, 128, 64),
+            (gst::MemoryFlags::ZERO_PADDED, 0, 1, 1),
+        ] {
+            let pads = Pads::around(raising());
+            pads.answer_allocation(move |query| {
+                let params = gst::AllocationParams::new(flags, align, prefix, padding);
+                query.add_allocation_param(None::<&gst::Allocator>, params);
+                true
+            });
+            pads.begin(&gray());
+            pads.push_all(0..6);
+            pads.wait_buffers(6);
+            assert_raised(&pads.buffers(), 0..6);
+            assert!(pads.buffers().iter().all(|b| b.size() == 32 * 24));
+        }
     });
 }

@@ -161,6 +161,45 @@ fn alone_until_deinit() {
     unsafe { gst::deinit() };
 }
 
+/// Reported: measuring with GStreamer's latency tracer, which sends an event with every frame,
+/// stalls the element or changes what it does.
+#[test]
+fn the_latency_tracer_changes_nothing() {
+    watched(|| {
+        let environment = [
+            ("GST_TRACERS", "latency(flags=pipeline+element+reported)"),
+            ("GST_DEBUG", "GST_TRACER:7"),
+            ("GST_DEBUG_NO_COLOR", "1"),
+        ];
+        let text = isolated::passes("processes::alone_traced", &environment);
+        let traced = text.lines().filter(|line| {
+            line.contains("element-latency, ") && line.contains("element=(string)filter")
+        });
+        assert!(
+            traced.count() >= 100,
+            "the tracer sees each frame pass the element"
+        );
+    });
+}
+
+#[test]
+#[ignore = "the_latency_tracer_changes_nothing runs it in a process of its own"]
+fn alone_traced() {
+    watched(|| {
+        let pipeline = pipelines::parse(&format!(
+            "videotestsrc name=source num-buffers=100 ! \
+             video/x-raw,format=GRAY8,width=32,height=24,framerate=1000/1 ! {RAISING} ! \
+             fakesink name=out sync=true"
+        ));
+        pipelines::number_by_offset(&pipeline, "source");
+        let outcome = pipelines::play(&pipeline);
+        outcome.assert_frames(100);
+        for (number, buffer) in (0u64..).zip(&outcome.passed.buffers) {
+            assert_eq!(buffer.offset(), number);
+        }
+    });
+}
+
 /// Reported: a panic text, a core or a hang where the application ends while playing.
 #[test]
 fn a_process_that_exits_while_playing_ends_with_its_own_code() {

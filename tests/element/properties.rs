@@ -32,8 +32,11 @@ const ENUMS: [(&str, &str, &str); 10] = [
     ("over-budget", "report bypass drop", "report"),
 ];
 
+/// Lowest and highest value.
+type Range = (f64, f64);
+
 /// Names, ranges and defaults of the doubles; `None` for any finite number.
-const DOUBLES: [(&str, Option<(f64, f64)>, f64); 7] = [
+const DOUBLES: [(&str, Option<Range>, f64); 7] = [
     ("divisor", None, 0.0),
     ("bias", None, 0.0),
     ("sigma", Some((0.0, 100.0)), 0.0),
@@ -430,5 +433,25 @@ fn properties_that_need_ready_do_no_harm_while_playing() {
         pads.push_all(9..12);
         pads.wait_buffers(12);
         assert_raised(&pads.buffers(), 0..12);
+    });
+}
+
+/// Reported: `gst-launch-1.0` passes values beyond the range into the filter.
+#[test]
+fn a_pipeline_description_cannot_set_what_the_range_refuses() {
+    watched(|| {
+        for (text, property) in [
+            ("radius=1000", "radius"),
+            ("radius=-1", "radius"),
+            ("radius=2147483647", "radius"),
+        ] {
+            let pipeline = crate::common::pipelines::parse(&format!(
+                "videotestsrc num-buffers=2 ! video/x-raw,format=GRAY8,width=32,height=24 ! \
+                 cudaconv name=filter backend=cpu kernel=box {text} ! fakesink name=out"
+            ));
+            let filter = crate::common::pipelines::filter(&pipeline);
+            assert_eq!(filter.property::<i32>(property), 0, "{text}");
+            crate::common::pipelines::play(&pipeline).assert_frames(2);
+        }
     });
 }

@@ -256,3 +256,114 @@ fn a_stopped_element_takes_nothing() {
         assert_eq!(pads.buffers().len(), 1);
     });
 }
+
+/// Reported: pausing and going on loses or doubles frames.
+#[test]
+fn pausing_and_going_on_loses_nothing() {
+    watched(|| {
+        let pipeline = pipelines::parse(&format!(
+            "videotestsrc name=source num-buffers=400 ! \
+             video/x-raw,format=GRAY8,width=32,height=24,framerate=1000/1 ! {RAISING} ! \
+             fakesink name=out sync=true"
+        ));
+        pipelines::number_by_offset(&pipeline, "source");
+        let passed = pipelines::record(&pipeline);
+        let mut random = Random::new(0x5eed_0009);
+        for _ in 0..25 {
+            for state in [gst::State::Playing, gst::State::Paused] {
+                pipeline.set_state(state).expect("the state changes");
+                std::thread::sleep(Duration::from_micros(random.below(4000)));
+            }
+        }
+        pipeline.set_state(gst::State::Playing).expect("plays");
+        let (_, error) = pipelines::wait_end(&pipeline);
+        assert_eq!(error, None);
+        pipeline.set_state(gst::State::Null).expect("stops");
+        let passed = passed.lock().expect("not poisoned");
+        assert_eq!(passed.before_eos, Some(400));
+        assert_from_zero(&passed.buffers);
+    });
+}
+
+/// Reported: stopping hangs while an application does not fetch the frames of its appsink.
+#[test]
+fn stops_while_an_appsink_is_full_return() {
+    watched(|| {
+        let pipeline = endless("appsink name=out sync=false max-buffers=1");
+        let sink = pipeline.by_name("out").and_downcast::<gst_app::AppSink>();
+        let sink = sink.expect("an appsink");
+        for round in 0..25 {
+            pipeline.set_state(gst::State::Playing).expect("plays");
+            for _ in 0..round % 4 {
+                sink.pull_sample().expect("a frame comes");
+            }
+            pipeline.set_state(gst::State::Null).expect("stops");
+        }
+        assert_no_errors(&pipeline);
+    });
+}
+
+/// Reported: a live pipeline waits in PAUSED for a frame that never comes.
+#[test]
+fn a_live_pipeline_pauses_without_preroll_and_stops() {
+    watched(|| {
+        let pipeline = pipelines::parse(&format!(
+            "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=32,height=24 ! \
+             {RAISING} ! fakesink name=out"
+        ));
+        for _ in 0..5 {
+            let paused = pipeline.set_state(gst::State::Paused).expect("pauses");
+            assert_eq!(paused, gst::StateChangeSuccess::NoPreroll);
+            pipeline.set_state(gst::State::Playing).expect("plays");
+            pipeline.set_state(gst::State::Paused).expect("pauses");
+            pipeline.set_state(gst::State::Null).expect("stops");
+        }
+    });
+}
+
+/// Reported: a depth set between two runs counts only from the run after.
+#[test]
+fn a_depth_set_between_runs_holds_from_the_next_start() {
+    watched(|| {
+        let pads = Pads::around(raising());
+        for depth in [1u32, 8, 3, 1] {
+            pads.element.set_property("depth", depth);
+            pads.begin(&gray());
+            pads.close_gate();
+            // One frame is being pushed, and depth of them are in slots: all these are taken.
+            let frames = u64::from(depth) + 1;
+            pads.push_all(0..frames);
+            pads.wait_blocked();
+            let pusher = pads.push_from_thread(frames..frames + 10);
+            pads.open_gate();
+            assert_eq!(pusher.join(), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(frames as usize + 10);
+            assert_raised(&pads.buffers(), 0..frames + 10);
+            pads.stop();
+            pads.forget();
+        }
+    });
+}
+
+/// Reported: more frames are in flight than was asked for, so latency and memory grow.
+#[test]
+fn no_more_than_depth_frames_wait_behind_the_one_being_pushed() {
+    watched(|| {
+        for depth in [1u32, 2, 8] {
+            let element = raising();
+            element.set_property("depth", depth);
+            let pads = Pads::around(element);
+            pads.begin(&gray());
+            pads.close_gate();
+            let pusher = pads.push_from_thread(0..100);
+            pads.wait_blocked();
+            pusher.wait_pushed(u64::from(depth) + 1);
+            // Give one too many every chance to be taken.
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(pusher.pushed(), u64::from(depth) + 1, "depth {depth}");
+            pads.open_gate();
+            assert_eq!(pusher.join(), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(100);
+        }
+    });
+}

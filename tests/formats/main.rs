@@ -2,5 +2,6 @@
 //! between results.
 
 mod every_case;
+mod invariants;
 mod properties;
 mod support;

@@ -70,10 +70,10 @@ impl Placement {
     fn place(self, layout: &Layout) -> (Vec<PlaneSpan>, Vec<usize>) {
         let mut spans = Vec::new();
         let mut end = 0;
-        let planes = layout.planes.iter().enumerate();
+        let planes = layout.planes.iter();
         match self {
             Placement::Tight => {
-                for (_, size) in planes {
+                for size in planes {
                     let stride = size.row_bytes;
                     spans.push(PlaneSpan {
                         memory: 0,
@@ -85,7 +85,7 @@ impl Placement {
             }
             Placement::Odd => {
                 let mut sizes = Vec::new();
-                for (memory, size) in planes {
+                for (memory, size) in planes.enumerate() {
                     let (offset, stride) =
                         (3 + 2 * memory, size.row_bytes + 7 - size.row_bytes % 2);
                     spans.push(PlaneSpan {
@@ -99,7 +99,7 @@ impl Placement {
                 return (spans, sizes);
             }
             Placement::Aligned => {
-                for (_, size) in planes.rev() {
+                for size in planes.rev() {
                     let stride = size.row_bytes.next_multiple_of(64);
                     spans.push(PlaneSpan {
                         memory: 0,
@@ -134,6 +134,15 @@ impl Picture {
         }
     }
 
+    /// A picture of random bytes.
+    pub fn noise(layout: &Arc<Layout>, placement: Placement) -> Picture {
+        let mut picture = Picture::filled(layout, placement, 0);
+        for (index, byte) in picture.memories.iter_mut().flatten().enumerate() {
+            *byte = hash(index as u64) as u8;
+        }
+        picture
+    }
+
     /// A picture whose samples are `code(component, x, y)`, with components counted in the order
     /// Y U V A or R G B A; bytes that hold no code value are noise.
     pub fn new(
@@ -141,10 +150,7 @@ impl Picture {
         placement: Placement,
         mut code: impl FnMut(usize, usize, usize) -> u32,
     ) -> Picture {
-        let mut picture = Picture::filled(layout, placement, 0);
-        for (index, byte) in picture.memories.iter_mut().flatten().enumerate() {
-            *byte = hash(index as u64) as u8;
-        }
+        let mut picture = Picture::noise(layout, placement);
         for (component, group, channel) in components(layout) {
             let group = &layout.groups[group];
             for y in 0..group.height {
@@ -170,12 +176,15 @@ impl Picture {
     /// Code values of a channel, row by row.
     pub fn codes(&self, group: usize, channel: usize) -> Vec<u32> {
         let group = &self.layout.groups[group];
+        let channel = group.channels[channel];
         let mut codes = Vec::with_capacity(group.width * group.height);
         for y in 0..group.height {
-            for x in 0..group.width {
-                let (memory, at) = self.at(group.channels[channel], x, y);
-                codes.push(self.layout.sample.read(&self.memories[memory][at..]));
-            }
+            let (memory, first) = self.at(channel, 0, y);
+            let row = self.memories[memory][first..].chunks(channel.step);
+            codes.extend(
+                row.take(group.width)
+                    .map(|sample| self.layout.sample.read(sample)),
+            );
         }
         codes
     }
@@ -347,6 +356,9 @@ impl Agreement {
         assert_eq!(found.len(), expected.len());
         let class = usize::from(depth > 12);
         self.samples[class] += found.len() as u64;
+        if found == expected {
+            return;
+        }
         for (index, (&found, &expected)) in found.iter().zip(expected).enumerate() {
             let distance = found.abs_diff(expected);
             let most = if exact { 0 } else { 1 };
@@ -388,8 +400,24 @@ fn is_exact(plan: &Plan) -> bool {
         })
 }
 
-/// Filters `input` by the engine's own choice and by the scalar path; both must be the same bytes
-/// (except of the bilateral) and agree with `expected`.
+/// Filters `input` by the engine's own choice and compares with `expected`.
+pub fn check_auto(
+    spec: &FilterSpec,
+    input: &Picture,
+    interlaced: bool,
+    expected: &[Component],
+    agreement: &mut Agreement,
+) -> Picture {
+    let what = describe(spec, &input.layout);
+    let plan = plan(spec, &input.layout);
+    let result = run(&plan, input, Placement::Odd, interlaced);
+    check_against(&result, expected, is_exact(&plan), agreement, &what);
+    check_copies(spec, input, &result, &what);
+    result
+}
+
+/// As [`check_auto`], and by the scalar path, which must give the same bytes, or of the bilateral
+/// results as near.
 pub fn check(
     spec: &FilterSpec,
     input: &Picture,
@@ -397,32 +425,32 @@ pub fn check(
     expected: &[Component],
     agreement: &mut Agreement,
 ) {
-    let layout = &input.layout;
-    let what = format!(
-        "{} {}x{} {spec:?}",
-        layout.format, layout.width, layout.height
-    );
-    let auto = plan(spec, layout);
-    let result = run(&auto, input, Placement::Odd, interlaced);
+    let what = describe(spec, &input.layout);
+    let auto = check_auto(spec, input, interlaced, expected, agreement);
     let naive = FilterSpec {
         method: Method::Naive,
         ..spec.clone()
     };
-    let scalar = run(&plan(&naive, layout), input, Placement::Aligned, interlaced);
-    let exact = is_exact(&auto);
+    let naive = plan(&naive, &input.layout);
+    let scalar = run(&naive, input, Placement::Aligned, interlaced);
     if spec.kernel == Kernel::Bilateral {
-        check_against(&scalar, expected, exact, agreement, &what);
+        check_against(&scalar, expected, is_exact(&naive), agreement, &what);
     } else {
         assert!(
-            result.active_bytes() == scalar.active_bytes(),
+            auto.active_bytes() == scalar.active_bytes(),
             "{what}: auto is not naive"
         );
     }
-    check_against(&result, expected, exact, agreement, &what);
-    check_copies(spec, input, &result, &what);
 }
 
-pub fn check_against(
+fn describe(spec: &FilterSpec, layout: &Layout) -> String {
+    format!(
+        "{} {}x{} {spec:?}",
+        layout.format, layout.width, layout.height
+    )
+}
+
+fn check_against(
     result: &Picture,
     expected: &[Component],
     exact: bool,
@@ -440,7 +468,7 @@ pub fn check_against(
 }
 
 /// Padding, and everything under a filter that changes nothing, is the same bytes as before.
-pub fn check_copies(spec: &FilterSpec, input: &Picture, result: &Picture, what: &str) {
+fn check_copies(spec: &FilterSpec, input: &Picture, result: &Picture, what: &str) {
     if spec.kernel == Kernel::Identity && spec.bias == 0.0 && spec.divisor == 0.0 {
         assert!(
             input.active_bytes() == result.active_bytes(),

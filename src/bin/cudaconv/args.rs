@@ -77,7 +77,13 @@ fn run_command(properties: &[Property]) -> Command {
         )
         .args(output_arguments())
         .args(clip_arguments())
-        .arg(flag("verbose", "Say more: the pipeline, formats, decoder").short('v'))
+        .arg(
+            flag(
+                "verbose",
+                "Say more: the pipeline, and what GStreamer said of errors",
+            )
+            .short('v'),
+        )
         .arg(
             flag("quiet", "Say nothing but errors")
                 .short('q')
@@ -100,7 +106,7 @@ fn output_arguments() -> [Arg; 4] {
             .long("output")
             .value_name("FILE")
             .help(
-                "Where the filtered video goes: .mp4, .m4v, .mov, .mkv (H.264), .y4m (uncompressed), \
+                "Where the filtered video goes: .mp4, .m4v, .mov, .mkv (H.264), \
                  .png (the first frame; out-%04d.png: all) [default: INPUT-KERNEL.mp4 in the current \
                  folder]; - is --no-output",
             )

@@ -24,7 +24,6 @@ const USEFUL: &[(&str, &str)] = &[
         "decodes H.264 and, with its package, most other codings",
     ),
     ("aacparse", "copies AAC sound"),
-    ("y4menc", "writes .y4m"),
     ("pngenc", "writes .png"),
 ];
 
@@ -167,7 +166,7 @@ fn first_of(
 }
 
 fn h264() -> Finding {
-    let advice = "without one only .y4m and .png can be written; install it with: apt install \
+    let advice = "without one only .png can be written; install it with: apt install \
                   gstreamer1.0-plugins-ugly";
     first_of(
         "H.264 encoder",

@@ -46,15 +46,15 @@ fn sentence(error: &gst::glib::Error, debug: &str, source: &str, missing: &[Stri
     if source == "filter" {
         return text;
     }
-    if error.matches(gst::StreamError::Failed) {
-        if let Some(reason) = reason(debug) {
-            return match reason {
-                "not-negotiated" => format!(
-                    "{source} and its neighbour cannot agree on a video format (not-negotiated)"
-                ),
-                other => format!("the stream stopped at {source}: {other}"),
-            };
-        }
+    if error.matches(gst::StreamError::Failed)
+        && let Some(reason) = reason(debug)
+    {
+        return match reason {
+            "not-negotiated" => format!(
+                "{source} and its neighbour cannot agree on a video format (not-negotiated)"
+            ),
+            other => format!("the stream stopped at {source}: {other}"),
+        };
     }
     if error.matches(gst::StreamError::TypeNotFound) {
         return "the input is of no type that GStreamer knows".to_owned();

@@ -54,7 +54,6 @@ const H264_ENCODERS: &[Encoder] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
     H264,
-    Uncompressed,
     Png,
 }
 
@@ -86,11 +85,6 @@ const CONTAINERS: &[Container] = &[
         muxer: "matroskamux name=mux timecodescale=10000",
     },
     Container {
-        extensions: &["y4m"],
-        coding: Coding::Uncompressed,
-        muxer: "",
-    },
-    Container {
         extensions: &["png"],
         coding: Coding::Png,
         muxer: "",
@@ -100,18 +94,18 @@ const CONTAINERS: &[Container] = &[
 /// Why nothing can be written there.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    #[error("the output {0} would overwrite the input; name another file with -o")]
+    #[error("{0} is the input and would be overwritten; name another file")]
     IsInput(String),
     #[error(
         "the output {0} has no extension that is known; accepted are .mp4, .m4v, .mov, .mkv (H.264), \
-         .y4m (uncompressed) and .png (the first frame, or every frame as in out-%04d.png)"
+         and .png (the first frame, or every frame as in out-%04d.png)"
     )]
     Extension(String),
     #[error("the name {0:?} is not valid UTF-8; name another file with -o")]
     NotUtf8(PathBuf),
     #[error("{0} has more than one place for the frame's number, or one that is not as %d or %04d")]
     Pattern(String),
-    #[error("the output {0} cannot be written: {1}")]
+    #[error("{0} cannot be written: {1}")]
     Unwritable(String, std::io::Error),
     #[error("{what} needs the GStreamer element {element}, which is missing; {advice}")]
     Missing {
@@ -121,7 +115,7 @@ pub enum OutputError {
     },
     #[error(
         "no H.264 encoder is installed (looked for x264enc, nvh264enc, vah264enc, openh264enc); \
-         install one with: apt install gstreamer1.0-plugins-ugly; or write .y4m"
+         install one with: apt install gstreamer1.0-plugins-ugly; or write .png"
     )]
     NoEncoder,
 }
@@ -166,20 +160,12 @@ impl Output {
             .to_str()
             .ok_or_else(|| OutputError::NotUtf8(path.to_owned()))?;
         let container = container_of(path).ok_or_else(|| OutputError::Extension(name.clone()))?;
-        if input.is_some_and(|input| is_same_file(input, path)) {
-            return Err(OutputError::IsInput(name));
-        }
-        if path.is_dir() {
-            let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
-            return Err(OutputError::Unwritable(name, error));
-        }
         let numbered = text.contains('%');
         if numbered && (container.coding != Coding::Png || !is_pattern(text)) {
             return Err(OutputError::Pattern(name));
         }
+        check_target(path, input)?;
         let partial = (!numbered).then(|| partial_name(path));
-        let probe = partial.clone().unwrap_or_else(|| partial_name(path));
-        check_writable(&probe).map_err(|error| OutputError::Unwritable(name, error))?;
         let mut output = Output {
             path: Some(path.to_owned()),
             partial,
@@ -215,11 +201,6 @@ impl Output {
                     ),
                     "filesink name=sink",
                 )
-            }
-            Coding::Uncompressed => {
-                need("y4menc", "uncompressed video")?;
-                self.encoder = Some("y4menc");
-                ("y4menc name=encoder".to_owned(), "filesink name=sink")
             }
             Coding::Png => {
                 need("pngenc", "PNG")?;
@@ -331,9 +312,22 @@ fn partial_name(path: &Path) -> PathBuf {
     path.with_extension(format!("part.{extension}"))
 }
 
-fn check_writable(partial: &Path) -> std::io::Result<()> {
-    std::fs::File::create(partial)?;
-    std::fs::remove_file(partial)
+/// Whether a file could be written at `path`, which is left as it is.
+///
+/// # Errors
+/// When it is the input, a folder, or in a folder that cannot be written to.
+pub fn check_target(path: &Path, input: Option<&Path>) -> Result<(), OutputError> {
+    let name = path.display().to_string();
+    if input.is_some_and(|input| is_same_file(input, path)) {
+        return Err(OutputError::IsInput(name));
+    }
+    let probe = partial_name(path);
+    let written = if path.is_dir() {
+        Err(std::io::ErrorKind::IsADirectory.into())
+    } else {
+        std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe))
+    };
+    written.map_err(|error| OutputError::Unwritable(name, error))
 }
 
 /// Whether both names lead to one file, through links of any kind.

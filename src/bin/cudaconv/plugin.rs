@@ -106,7 +106,9 @@ fn candidates() -> Vec<PathBuf> {
     let Some(folder) = program.parent() else {
         return Vec::new();
     };
-    let mut folders = vec![folder.to_owned()];
+    // Cargo links the library beside the program only when it is built for its own sake, but
+    // always builds it into deps: what lies beside may be older than the program.
+    let mut folders = vec![folder.join("deps"), folder.to_owned()];
     if let Some(prefix) = folder.parent() {
         folders.push(prefix.join("lib"));
         folders.push(prefix.join("lib/gstreamer-1.0"));

@@ -6,7 +6,7 @@ use gst::prelude::*;
 
 use crate::args::RunOptions;
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::plugin::{self, Plugin};
 use crate::properties::{self, Property};
 use crate::session::{End, Session, Wiring};
@@ -27,6 +27,7 @@ pub fn run(
     let input = Input::parse(&options.input, options.clip)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let output = output(options, &input, properties)?;
+    check_report(options, &input, &output)?;
     let description = describe(options, &input, &output, &settings)?;
     if options.verbose {
         console::note(&format!("plugin: {}", plugin.file.display()));
@@ -83,6 +84,20 @@ fn output(options: &RunOptions, input: &Input, properties: &[Property]) -> Resul
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-{kernel}.mp4", input.stem())));
     Output::file(&path, input.file()).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// That a report cannot be written is better known before an hour's work than after it.
+fn check_report(options: &RunOptions, input: &Input, output: &Output) -> Result<(), Failure> {
+    let Some(path) = &options.report else {
+        return Ok(());
+    };
+    if output.path.as_ref() == Some(path) {
+        let name = path.display();
+        return Err(Failure::Usage(format!(
+            "{name} is both the output and the report"
+        )));
+    }
+    output::check_target(path, input.file()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn describe(

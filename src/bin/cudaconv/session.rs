@@ -66,6 +66,8 @@ pub struct Session {
     warned: BTreeSet<String>,
     /// When the stream was asked to end early.
     interrupted: Option<Instant>,
+    /// EOS was sent for that.
+    ending: bool,
     first_pts: Option<u64>,
 }
 
@@ -81,6 +83,7 @@ impl Session {
             .ok_or("the pipeline has no element named filter")?;
         let bus = pipeline.bus().ok_or("the pipeline has no bus")?;
         wiring::watch_caps(&pipeline, &filter, wiring.odd_sizes);
+        wiring::watch_durations(&pipeline);
         if let Some(source) = pipeline.by_name("source") {
             if let Some(audio) = &wiring.audio {
                 audio.prepare(&source);
@@ -98,6 +101,7 @@ impl Session {
             missing: Vec::new(),
             warned: BTreeSet::new(),
             interrupted: None,
+            ending: false,
             first_pts: None,
         })
     }
@@ -126,6 +130,13 @@ impl Session {
             Ok(_) => self.until_end(),
             Err(_) => End::Failed(self.start_failure()),
         };
+        if matches!(end, End::Stopped) {
+            // Stopping in order may have to wait for whatever the user did not want to wait for.
+            // The process ends now, so leaving the pipeline as it is harms nobody.
+            std::mem::forget(self.pipeline.clone());
+            self.progress.finish();
+            return (end, self.seen);
+        }
         self.seen.elapsed = started.elapsed();
         self.progress.finish();
         self.seen.stats = Stats::of(&self.filter);
@@ -152,10 +163,10 @@ impl Session {
     fn until_end(&mut self) -> End {
         let mut shown = Instant::now();
         loop {
-            if let Some(message) = self.bus.timed_pop(TICK) {
-                if let Some(end) = self.handle(&message) {
-                    return end;
-                }
+            if let Some(message) = self.bus.timed_pop(TICK)
+                && let Some(end) = self.handle(&message)
+            {
+                return end;
             }
             if shown.elapsed() >= Duration::from(TICK) {
                 shown = Instant::now();
@@ -189,6 +200,13 @@ impl Session {
             MessageView::Latency(_) => {
                 // Refused only while the pipeline is shutting down.
                 let _ = self.pipeline.recalculate_latency();
+            }
+            MessageView::StateChanged(change) => {
+                let started = change.current() == gst::State::Playing
+                    && change.src() == Some(self.pipeline.upcast_ref());
+                if started && self.interrupted.is_some() {
+                    self.end_stream();
+                }
             }
             MessageView::ClockLost(_) => {
                 let _ = self.pipeline.set_state(gst::State::Paused);
@@ -257,11 +275,25 @@ impl Session {
                     self.progress
                         .say("interrupted: finishing what was begun (once more to stop at once)");
                 }
-                self.pipeline.send_event(gst::event::Eos::new());
+                if self.pipeline.current_state() == gst::State::Playing {
+                    self.end_stream();
+                }
                 None
             }
             _ => None,
         }
+    }
+
+    /// Sends EOS through the pipeline, which must be PLAYING: a source takes it only once it is
+    /// between two frames, and until then the call holds the lock that going to PLAYING needs. For
+    /// the same reason another thread makes the call.
+    fn end_stream(&mut self) {
+        if std::mem::replace(&mut self.ending, true) {
+            return;
+        }
+        self.pipeline.call_async(|pipeline| {
+            pipeline.send_event(gst::event::Eos::new());
+        });
     }
 
     /// A warning is told once, however often it comes.
@@ -274,10 +306,10 @@ impl Session {
         if !self.wiring.quiet && !expected && self.warned.insert(text.clone()) {
             self.progress.say(&format!("warning: {text}"));
         }
-        if self.wiring.verbose {
-            if let Some(debug) = warning.debug() {
-                self.progress.say(&debug);
-            }
+        if self.wiring.verbose
+            && let Some(debug) = warning.debug()
+        {
+            self.progress.say(&debug);
         }
     }
 

@@ -41,6 +41,16 @@ impl Summary {
         found.map_or("", |setting| &setting.value)
     }
 
+    /// What else was set, as in `radius=3 border=wrap`.
+    fn other_settings(&self) -> String {
+        let changed = self.settings.iter().filter(|setting| setting.changed);
+        changed
+            .filter(|setting| !["kernel", "post-messages"].contains(&setting.name.as_str()))
+            .map(|setting| format!("{}={}", setting.name, setting.value))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
     /// Pairs of name and value, above the latencies.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let seen = &self.seen;
@@ -58,7 +68,14 @@ impl Summary {
         if let Some(video) = &seen.video {
             facts.push(("video", video.clone()));
         }
+        if let Some(decoder) = &seen.decoder {
+            facts.push(("decoder", decoder.clone()));
+        }
         facts.push(("kernel", self.setting("kernel").to_owned()));
+        let others = self.other_settings();
+        if !others.is_empty() {
+            facts.push(("settings", others));
+        }
         facts.push(("method", stats.method.clone()));
         facts.push(("backend", format!("{}: {}", stats.backend, stats.device)));
         let seconds = seen.elapsed.as_secs_f64();
@@ -163,13 +180,17 @@ pub mod tests {
             input: "in & out <1>.mp4".into(),
             output: "out.mp4".into(),
             encoder: Some("x264enc"),
-            settings: [("kernel", "gauss5", true), ("matrix", "", false)]
-                .map(|(name, value, changed)| Setting {
-                    name: name.into(),
-                    value: value.into(),
-                    changed,
-                })
-                .into(),
+            settings: [
+                ("kernel", "gauss5", true),
+                ("radius", "3", true),
+                ("matrix", "", false),
+            ]
+            .map(|(name, value, changed)| Setting {
+                name: name.into(),
+                value: value.into(),
+                changed,
+            })
+            .into(),
             plugin: "0.1.0".into(),
             interrupted: false,
             seen: Seen {
@@ -188,6 +209,7 @@ pub mod tests {
         let table = made_up(&[1000, 2000, 3000, 40_000]).table();
         for part in [
             "kernel    gauss5",
+            "settings  radius=3\n",
             "method    separable",
             "sound     copied (AAC)",
             "frames    4 in 2.00 s, 2.0 fps",

@@ -33,10 +33,10 @@ pub fn watch_caps(pipeline: &gst::Pipeline, filter: &gst::Element, odd_sizes: bo
     };
     let weak = pipeline.downgrade();
     pad.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
-        if let (Some(event), Some(pipeline)) = (info.event(), weak.upgrade()) {
-            if let gst::EventView::Caps(caps) = event.view() {
-                apply_caps(&pipeline, caps.caps(), odd_sizes);
-            }
+        if let (Some(event), Some(pipeline)) = (info.event(), weak.upgrade())
+            && let gst::EventView::Caps(caps) = event.view()
+        {
+            apply_caps(&pipeline, caps.caps(), odd_sizes);
         }
         gst::PadProbeReturn::Ok
     });
@@ -78,6 +78,36 @@ fn apply_caps(pipeline: &gst::Pipeline, caps: &gst::CapsRef, odd_sizes: bool) {
     if let Ok(caps) = gst::Caps::from_str(text) {
         encodable.set_property("caps", caps);
     }
+}
+
+/// Shortest time a frame may be shown, in nanoseconds: a tick of the finest container.
+const SHORTEST: u64 = 1_000_000_000 / 360_000;
+
+/// How long the last frame is shown ends the track: one that comes without a duration would be cut
+/// off by players. It gets that of the frame before it.
+pub fn watch_durations(pipeline: &gst::Pipeline) {
+    let mux = pipeline.by_name("mux");
+    let pad = mux.and_then(|mux| mux.sink_pads().into_iter().next());
+    let Some(pad) = pad else {
+        return;
+    };
+    let mut last_pts = None;
+    let mut interval = gst::ClockTime::from_mseconds(40);
+    let state = std::sync::Mutex::new(move |buffer: &mut gst::BufferRef| {
+        if let (Some(pts), Some(last)) = (buffer.pts(), last_pts) {
+            interval = pts.checked_sub(last).unwrap_or(interval);
+        }
+        last_pts = buffer.pts().or(last_pts);
+        if buffer.duration().is_none_or(|d| d.nseconds() < SHORTEST) {
+            buffer.set_duration(interval);
+        }
+    });
+    pad.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
+        if let (Some(buffer), Ok(mut complete)) = (info.buffer_mut(), state.lock()) {
+            complete(buffer.make_mut());
+        }
+        gst::PadProbeReturn::Ok
+    });
 }
 
 /// Video is linked by the description itself; sound is led along, and a source without video is

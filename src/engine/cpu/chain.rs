@@ -72,24 +72,3 @@ unsafe fn chain_block<S: Simd, const N: usize>(
         unsafe { simd.store(out.as_mut_ptr().add(x + n * S::LANES), sum) };
     }
 }
-
-for_each_isa! {
-    /// `x[i] = sqrt(fma(y[i], y[i], x[i]·x[i]))`.
-    pub fn magnitude_row(x: &mut [f32], y: &[f32]) = magnitude_row_body;
-    /// `x[i] = x[i]·y[i]`.
-    pub fn multiply_row(x: &mut [f32], y: &[f32]) = multiply_row_body;
-}
-
-#[inline(always)]
-fn magnitude_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
-    for (x, y) in x.iter_mut().zip(y) {
-        *x = y.mul_add(*y, *x * *x).sqrt();
-    }
-}
-
-#[inline(always)]
-fn multiply_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
-    for (x, y) in x.iter_mut().zip(y) {
-        *x *= y;
-    }
-}

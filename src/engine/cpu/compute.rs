@@ -5,13 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
 
+use super::bilateral::BilateralJob;
+#[cfg(target_arch = "x86_64")]
+use super::byte_bilateral::ByteBilateralJob;
+use super::integer::IntegerJob;
 use super::isa::Isa;
 use super::linear::LinearJob;
 use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::streams::Streams;
-use super::{naive, scratch};
+use super::{naive, pool, scratch};
 use crate::engine::Frame;
 use crate::filter::Layout;
 use crate::filter::layout::Role;
@@ -48,11 +51,15 @@ enum JobWork {
     /// The job of this index of the plan, by the scalar path.
     Naive(usize),
     Unfiltered(Streams),
+    Integer(IntegerJob),
     Linear(LinearJob),
+    #[cfg(target_arch = "x86_64")]
+    ByteBilateral(ByteBilateralJob),
+    Bilateral(BilateralJob),
 }
 
 impl Part {
-    fn new(plan: &Plan, jobs: Range<usize>) -> Part {
+    fn new(plan: &Plan, jobs: Range<usize>, isa: Isa) -> Part {
         let copies = |job: &Job| job.actions.iter().all(|action| *action == Action::Copy);
         let work = if plan.jobs[jobs.clone()].iter().all(copies) {
             let channels = plan.jobs[jobs.clone()]
@@ -63,7 +70,11 @@ impl Part {
             planes.dedup();
             PartWork::Copy(planes)
         } else {
-            PartWork::Jobs(jobs.clone().map(|job| JobWork::new(plan, job)).collect())
+            PartWork::Jobs(
+                jobs.clone()
+                    .map(|job| JobWork::new(plan, job, isa))
+                    .collect(),
+            )
         };
         Part {
             height: plan.jobs[jobs.start].group.height,
@@ -73,15 +84,24 @@ impl Part {
 }
 
 impl JobWork {
-    fn new(plan: &Plan, index: usize) -> JobWork {
+    fn new(plan: &Plan, index: usize, isa: Isa) -> JobWork {
         let job = &plan.jobs[index];
         match &job.operation {
             _ if plan.algorithm == Algorithm::Naive => JobWork::Naive(index),
             Operation::None => JobWork::Unfiltered(Streams::new(&plan.layout, job)),
             Operation::Correlate(_) | Operation::Magnitude { .. } => {
-                JobWork::Linear(LinearJob::new(&plan.layout, job))
+                match IntegerJob::new(&plan.layout, job, isa) {
+                    Some(integer) => JobWork::Integer(integer),
+                    None => JobWork::Linear(LinearJob::new(&plan.layout, job)),
+                }
             }
-            Operation::Bilateral(_) => JobWork::Naive(index),
+            Operation::Bilateral(window) => {
+                #[cfg(target_arch = "x86_64")]
+                if let Some(bytes) = ByteBilateralJob::new(&plan.layout, job, window, isa) {
+                    return JobWork::ByteBilateral(bytes);
+                }
+                JobWork::Bilateral(BilateralJob::new(&plan.layout, job, window))
+            }
         }
     }
 }
@@ -102,7 +122,7 @@ impl Compiled {
     pub fn new(plan: &Arc<Plan>, isa: Isa, pool: &'static ThreadPool) -> Result<Compiled, String> {
         check(plan)?;
         let parts: Vec<Part> = (jobs_by_plane(&plan.jobs).into_iter())
-            .map(|jobs| Part::new(plan, jobs))
+            .map(|jobs| Part::new(plan, jobs, isa))
             .collect();
         let threads = pool.current_num_threads();
         Ok(Compiled {
@@ -134,8 +154,7 @@ impl Compiled {
         if output.overlap(layout) {
             bands.iter().for_each(compute);
         } else {
-            self.pool
-                .install(|| bands.par_iter().with_max_len(1).for_each(compute));
+            pool::share_out(self.pool, bands.len(), &|index| compute(&bands[index]));
         }
     }
 
@@ -177,12 +196,25 @@ impl Compiled {
             JobWork::Unfiltered(streams) => {
                 for y in rows.clone() {
                     // SAFETY: passed on to the caller.
-                    unsafe { streams.write_unfiltered(input, output, field.row(y)) };
+                    unsafe { streams.write_unfiltered(self.isa, input, output, field.row(y)) };
                 }
             }
+            JobWork::Integer(integer) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { integer.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
             JobWork::Linear(linear) => scratch::with(|scratch| {
                 // SAFETY: passed on to the caller.
                 unsafe { linear.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
+            #[cfg(target_arch = "x86_64")]
+            JobWork::ByteBilateral(bilateral) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { bilateral.band(self.isa, input, output, *field, rows.clone(), scratch) };
+            }),
+            JobWork::Bilateral(bilateral) => scratch::with(|scratch| {
+                // SAFETY: passed on to the caller.
+                unsafe { bilateral.band(self.isa, input, output, *field, rows.clone(), scratch) };
             }),
         }
     }

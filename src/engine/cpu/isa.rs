@@ -2,7 +2,7 @@
 
 use super::simd::Portable;
 #[cfg(target_arch = "x86_64")]
-use super::simd::{Avx2, Avx512};
+use super::simd::{Avx2, Avx512, Vbmi};
 
 /// An instruction set that this machine has. Vector code takes one and runs the version of
 /// itself that was compiled for it.
@@ -46,6 +46,15 @@ impl Isa {
         all
     }
 
+    /// Byte permutations and dot products, which some machines with AVX-512 have too.
+    #[cfg(target_arch = "x86_64")]
+    pub fn vbmi(self) -> Option<Vbmi> {
+        match self {
+            Isa::Avx512(simd) => Vbmi::detect(simd),
+            Isa::Portable(_) | Isa::Avx2(_) => None,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Isa::Portable(_) => std::env::consts::ARCH,
@@ -66,23 +75,23 @@ impl Isa {
 macro_rules! for_each_isa {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path;
+        $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path;
     )*) => {$(
         $(#[$meta])*
         #[allow(clippy::too_many_arguments, reason = "the arguments of the body and the set")]
-        $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $type),*) {
+        $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $type),*) $(-> $result)? {
             use $crate::engine::cpu::isa::Isa;
             #[cfg(target_arch = "x86_64")]
             use $crate::engine::cpu::simd::{Avx2, Avx512};
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
-            fn avx512(simd: Avx512, $($arg: $type),*) {
+            fn avx512(simd: Avx512, $($arg: $type),*) $(-> $result)? {
                 $body(simd, $($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
-            fn avx2(simd: Avx2, $($arg: $type),*) {
+            fn avx2(simd: Avx2, $($arg: $type),*) $(-> $result)? {
                 $body(simd, $($arg),*)
             }
             match isa {

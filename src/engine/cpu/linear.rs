@@ -7,22 +7,16 @@
 
 use std::ops::Range;
 
-use super::chain::{SLACK, Tap, chain_row, magnitude_row, multiply_row};
+use super::chain::{SLACK, Tap, chain_row};
 use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::samples::{
-    Divisor, Finish, divide_by_alpha_row, divide_row, finish_row, read_row, scatter,
+    Divisor, Finish, divide_by_alpha_row, divide_row, magnitude_row, multiply_row,
 };
 use super::scratch::{Scratch, whole_lines};
-use super::streams::{Reader, Stream, Streams};
+use super::streams::{Reader, Stream, Streams, beside, tile_width};
 use crate::filter::Layout;
 use crate::filter::plan::{Correlation, Job, Operation, Taps};
-
-/// Bytes that the ring of a tile may take: half of a small second-level cache.
-const RING_BYTES: usize = 128 << 10;
-/// Pixels of the narrowest tile, unless the picture is narrower: below, the columns computed
-/// twice at the seams of a large kernel cost too much.
-const MIN_TILE: usize = 256;
 
 /// One kernel as chains of taps, relative to the middle.
 struct Kernel {
@@ -142,17 +136,6 @@ impl LinearJob {
         }
     }
 
-    /// Pixels of a tile.
-    fn tile_width(&self, streams: &[Stream]) -> usize {
-        let rows = self.ring() * (self.kernels.len() + usize::from(self.keeps_rows));
-        let per_pixel: usize = streams.iter().map(|s| s.channels).sum();
-        let fits = RING_BYTES / size_of::<f32>() / rows / per_pixel;
-        // Whole cache lines, and a last tile that is not much smaller than the others.
-        let most = (fits / 64 * 64).max(MIN_TILE);
-        let tiles = self.streams.width.div_ceil(most);
-        self.streams.width.div_ceil(tiles).next_multiple_of(64)
-    }
-
     /// Filters `rows` of `field`.
     ///
     /// # Safety
@@ -178,7 +161,10 @@ impl LinearJob {
             1
         };
         for streams in self.streams.filtered.chunks(together) {
-            let width = self.tile_width(streams);
+            let rows_kept = self.ring() * (self.kernels.len() + usize::from(self.keeps_rows));
+            let per_pixel: usize = streams.iter().map(|s| s.channels).sum();
+            let bytes = rows_kept * per_pixel * size_of::<f32>();
+            let width = tile_width(self.streams.width, bytes);
             for start in (0..self.streams.width).step_by(width) {
                 let pixels = start..(start + width).min(self.streams.width);
                 let tile = self.tile(pixels, streams[0].channels);
@@ -188,7 +174,7 @@ impl LinearJob {
         }
         for y in rows {
             // SAFETY: passed on to the caller.
-            unsafe { (self.streams).write_unfiltered(input, output, field.row(y)) };
+            unsafe { (self.streams).write_unfiltered(isa, input, output, field.row(y)) };
         }
     }
 
@@ -224,14 +210,8 @@ impl LinearJob {
             for (index, stream) in streams.iter().enumerate() {
                 let start = (index * lifted_rows + slot % lifted_rows) * tile.lifted_stride;
                 let row = start..start + tile.lifted_stride;
-                self.lift(
-                    isa,
-                    reader,
-                    stream,
-                    y,
-                    &tile.pixels,
-                    &mut lifted[row.clone()],
-                );
+                let wanted = beside(&tile.pixels, self.radius_x);
+                reader.read_values(isa, stream, y, wanted, &mut lifted[row.clone()]);
                 if index == 0 {
                     alpha = row;
                 } else {
@@ -311,12 +291,8 @@ impl LinearJob {
                 };
                 // SAFETY: the caller keeps the row for this call; one slice lives at a time.
                 let out = unsafe { output.row(stream.plane, out_row) };
-                write(isa, values, &finish, stream, &tile.pixels, codes, out);
-                stream.patch_row(
-                    reader.input.row(stream.plane, out_row),
-                    out,
-                    tile.pixels.clone(),
-                );
+                let rows = (reader.input.row(stream.plane, out_row), out);
+                stream.write_row(isa, values, &finish, codes, rows, tile.pixels.clone());
             }
         }
         scratch.taps = taps;
@@ -325,68 +301,5 @@ impl LinearJob {
     /// Samples from the start of a row of input values to the one that offset `i` takes first.
     fn across(&self, i: isize, stream: &Stream) -> usize {
         self.radius_x.wrapping_add_signed(i) * stream.channels
-    }
-
-    /// Row `y` of `stream` as float32 less its zero level: the pixels of the tile with those that
-    /// the kernel needs on either side.
-    fn lift(
-        &self,
-        isa: Isa,
-        reader: &Reader,
-        stream: &Stream,
-        y: isize,
-        pixels: &Range<usize>,
-        out: &mut [f32],
-    ) {
-        let channels = stream.channels;
-        let radius = self.radius_x as isize;
-        let wanted = pixels.start as isize - radius..pixels.end as isize + radius;
-        let Some(bytes) = reader.bytes(stream, y) else {
-            out[..wanted.len() * channels].fill(stream.beyond);
-            return;
-        };
-        let sample = reader.streams.sample;
-        let inside = wanted.start.max(0) as usize..(wanted.end as usize).min(reader.streams.width);
-        let at = (inside.start as isize - wanted.start) as usize * channels;
-        read_row(
-            isa,
-            &bytes[inside.start * channels * stream.step..],
-            sample,
-            stream.step,
-            stream.zero,
-            &mut out[at..at + inside.len() * channels],
-        );
-        reader.beyond_edges(wanted, |pixel, from| {
-            for channel in 0..channels {
-                out[pixel * channels + channel] = match from {
-                    None => stream.beyond,
-                    Some(from) => {
-                        let bytes = &bytes[(from * channels + channel) * stream.step..];
-                        sample.read(bytes) as f32 - stream.zero
-                    }
-                };
-            }
-        });
-    }
-}
-
-/// Writes the samples of a stream from their sums.
-fn write(
-    isa: Isa,
-    sums: &[f32],
-    finish: &Finish,
-    stream: &Stream,
-    pixels: &Range<usize>,
-    codes: &mut [u8],
-    row: &mut [u8],
-) {
-    let bytes = finish.sample.bytes();
-    let len = sums.len() * bytes;
-    let out = &mut row[stream.offset + pixels.start * stream.channels * stream.step..];
-    if stream.step == bytes {
-        finish_row(isa, sums, finish, &mut out[..len]);
-    } else {
-        finish_row(isa, sums, finish, &mut codes[..len]);
-        scatter(&codes[..len], out, bytes, stream.step);
     }
 }

@@ -1,8 +1,13 @@
 //! The CPU engine: one thread per instance that takes frames in order, and one pool of threads,
 //! shared by all instances, that computes each frame in bands of rows.
 
+mod bilateral;
+#[cfg(target_arch = "x86_64")]
+mod byte_bilateral;
+mod byte_rows;
 mod chain;
 mod compute;
+mod integer;
 mod isa;
 mod linear;
 mod naive;
@@ -12,6 +17,9 @@ mod samples;
 mod scratch;
 mod simd;
 mod streams;
+mod strided;
+mod weighted_rows;
+mod whole;
 mod worker;
 
 #[cfg(test)]

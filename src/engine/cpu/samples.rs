@@ -113,6 +113,27 @@ for_each_isa! {
     pub fn divide_by_alpha_row(colours: &mut [f32], alphas: &[f32]) = divide_by_alpha_row_body;
 }
 
+for_each_isa! {
+    /// `x[i] = sqrt(fma(y[i], y[i], x[i]·x[i]))`.
+    pub fn magnitude_row(x: &mut [f32], y: &[f32]) = magnitude_row_body;
+    /// `x[i] = x[i]·y[i]`.
+    pub fn multiply_row(x: &mut [f32], y: &[f32]) = multiply_row_body;
+}
+
+#[inline(always)]
+fn magnitude_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = y.mul_add(*y, *x * *x).sqrt();
+    }
+}
+
+#[inline(always)]
+fn multiply_row_body<S: Simd>(_: S, x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x *= y;
+    }
+}
+
 #[inline(always)]
 fn finish_row_body<S: Simd>(_: S, sums: &[f32], finish: &Finish, out: &mut [u8]) {
     match finish.divisor {
@@ -171,37 +192,6 @@ fn divide_by_alpha_row_body<S: Simd>(_: S, colours: &mut [f32], alphas: &[f32]) 
         } else {
             0.0
         };
-    }
-}
-
-/// Samples side by side in `from` to samples `step` bytes apart in `to`; `bytes` of each.
-pub fn scatter(from: &[u8], to: &mut [u8], bytes: usize, step: usize) {
-    match bytes {
-        1 => {
-            for (to, from) in to.iter_mut().step_by(step).zip(from) {
-                *to = *from;
-            }
-        }
-        _ => {
-            for (to, from) in to.chunks_mut(step).zip(from.chunks_exact(bytes)) {
-                to[..bytes].copy_from_slice(from);
-            }
-        }
-    }
-}
-
-/// Copies `count` samples of `bytes` each, `step` bytes apart in both rows.
-pub fn copy_samples(from: &[u8], to: &mut [u8], bytes: usize, step: usize, count: usize) {
-    let samples = to.chunks_mut(step).zip(from.chunks(step));
-    for (to, from) in samples.take(count) {
-        to[..bytes].copy_from_slice(&from[..bytes]);
-    }
-}
-
-/// Writes `count` samples of one code value, `step` bytes apart.
-pub fn fill_samples(to: &mut [u8], sample: Sample, step: usize, count: usize, code: u32) {
-    for to in to.chunks_mut(step).take(count) {
-        sample.write(to, code);
     }
 }
 

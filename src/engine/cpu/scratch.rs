@@ -2,7 +2,10 @@
 
 use std::cell::RefCell;
 
+use super::byte_rows::{BytePair, SumTaps};
 use super::chain::Tap;
+#[cfg(target_arch = "x86_64")]
+use super::simd::TapGroup;
 
 /// One cache line and one vector of AVX-512.
 const LINE: usize = 64;
@@ -47,6 +50,10 @@ pub struct Scratch {
     pub sums: Buffer,
     pub codes: Buffer,
     pub taps: Vec<Tap>,
+    pub pairs: Vec<BytePair>,
+    pub sum_taps: [SumTaps; 2],
+    #[cfg(target_arch = "x86_64")]
+    pub groups: Vec<TapGroup>,
 }
 
 /// Calls `work` with the buffers of this thread. Not to be nested.

@@ -5,8 +5,11 @@
 
 use std::ops::Range;
 
+use super::isa::Isa;
 use super::planes::{Field, InputPlanes, OutputPlanes, border_position};
-use super::samples::{copy_samples, fill_samples};
+use super::samples::{Finish, finish_row, read_row};
+use super::simd::MAX_BYTES;
+use super::strided::{copy_samples, fill_samples, gather, patch_row, scatter};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Job};
@@ -31,14 +34,18 @@ pub struct Stream {
     patch: Option<Patch>,
 }
 
-/// Bytes of packed pixels that are overwritten after the filter ran over all of them.
+/// Pixels of a [`Patch`]: a whole number of vectors, whatever the size of a pixel.
+const PATCH_PIXELS: usize = MAX_BYTES;
+
+/// What overwrites packed pixels after the filter ran over all of their bytes, for
+/// [`PATCH_PIXELS`].
 #[derive(Debug, Clone, PartialEq)]
 struct Patch {
-    /// By byte of a pixel: all ones where the filtered value stays.
+    /// All ones where the filtered value stays.
     keep: Vec<u8>,
-    /// By byte of a pixel: all ones where the input's value goes.
+    /// All ones where the input's value goes.
     copy: Vec<u8>,
-    /// By byte of a pixel: the value that goes, where neither.
+    /// The value that goes, where neither.
     fill: Vec<u8>,
 }
 
@@ -57,6 +64,21 @@ pub struct Streams {
 
 impl Streams {
     pub fn new(layout: &Layout, job: &Job) -> Streams {
+        match packed(layout.sample, job) {
+            Some(stream) => Streams {
+                sample: layout.sample,
+                border: job.border,
+                width: job.group.width,
+                filtered: vec![stream],
+                copied: Vec::new(),
+                filled: Vec::new(),
+            },
+            None => Streams::apart(layout, job),
+        }
+    }
+
+    /// With a stream for every filtered channel.
+    pub fn apart(layout: &Layout, job: &Job) -> Streams {
         let mut streams = Streams {
             sample: layout.sample,
             border: job.border,
@@ -65,10 +87,6 @@ impl Streams {
             copied: Vec::new(),
             filled: Vec::new(),
         };
-        if let Some(stream) = packed(layout.sample, job) {
-            streams.filtered.push(stream);
-            return streams;
-        }
         for (&channel, &action) in job.group.channels.iter().zip(&job.actions) {
             match action {
                 Action::Copy => streams.copied.push(channel),
@@ -103,19 +121,25 @@ impl Streams {
     ///
     /// # Safety
     /// No other reference to the row of the output may exist.
-    pub unsafe fn write_unfiltered(&self, input: &InputPlanes, output: &OutputPlanes, row: usize) {
+    pub unsafe fn write_unfiltered(
+        &self,
+        isa: Isa,
+        input: &InputPlanes,
+        output: &OutputPlanes,
+        row: usize,
+    ) {
         for channel in &self.copied {
             // SAFETY: passed on to the caller; one slice lives at a time.
             let to = unsafe { output.row(channel.plane, row) };
             let from = &input.row(channel.plane, row)[channel.offset..];
             let (bytes, to) = (self.sample.bytes(), &mut to[channel.offset..]);
-            copy_samples(from, to, bytes, channel.step, self.width);
+            copy_samples(isa, from, to, bytes, channel.step, self.width);
         }
         for &(channel, code) in &self.filled {
             // SAFETY: as above.
             let to = unsafe { output.row(channel.plane, row) };
             let to = &mut to[channel.offset..];
-            fill_samples(to, self.sample, channel.step, self.width, code);
+            fill_samples(isa, to, self.sample, channel.step, self.width, code);
         }
     }
 }
@@ -175,7 +199,34 @@ fn packed(sample: Sample, job: &Job) -> Option<Stream> {
         zero,
         out_offset,
         beyond,
-        patch: (filtered < channels.len()).then_some(patch),
+        patch: (filtered < channels.len()).then(|| Patch {
+            keep: patch.keep.repeat(PATCH_PIXELS),
+            copy: patch.copy.repeat(PATCH_PIXELS),
+            fill: patch.fill.repeat(PATCH_PIXELS),
+        }),
+    })
+}
+
+/// Pixels of a tile of columns for a band that keeps `bytes` per pixel of its width.
+pub fn tile_width(width: usize, bytes: usize) -> usize {
+    /// Half of a small second-level cache.
+    const TILE_BYTES: usize = 128 << 10;
+    /// Below, the columns computed twice at the seams of a large kernel cost too much.
+    const MIN_PIXELS: usize = 256;
+    let most = (TILE_BYTES / bytes / MAX_BYTES * MAX_BYTES).max(MIN_PIXELS);
+    // Tiles of about the same width, and of whole vectors.
+    let tiles = width.div_ceil(most);
+    width.div_ceil(tiles).next_multiple_of(MAX_BYTES)
+}
+
+/// Whether the border's constant, if that is the border, is a byte of every filtered channel.
+pub fn border_is_a_byte(job: &Job) -> bool {
+    job.actions.iter().all(|action| match *action {
+        Action::Filter { zero, beyond, .. } => {
+            let byte = zero + beyond;
+            job.border != Border::Constant || (byte.fract() == 0.0 && (0.0..=255.0).contains(&byte))
+        }
+        Action::Copy | Action::Fill(_) => true,
     })
 }
 
@@ -201,6 +252,79 @@ impl<'a> Reader<'a> {
         Some(&self.input.row(stream.plane, row)[stream.offset..])
     }
 
+    /// Row `y` of `stream` as float32 less its zero level: the samples of the pixels `wanted`.
+    pub fn read_values(
+        &self,
+        isa: Isa,
+        stream: &Stream,
+        y: isize,
+        wanted: Range<isize>,
+        out: &mut [f32],
+    ) {
+        let (channels, step) = (stream.channels, stream.step);
+        let Some(bytes) = self.bytes(stream, y) else {
+            out[..wanted.len() * channels].fill(stream.beyond);
+            return;
+        };
+        let sample = self.streams.sample;
+        let (inside, at) = self.inside(&wanted);
+        let bytes_inside = &bytes[inside.start * channels * step..];
+        let out_inside = &mut out[at * channels..][..inside.len() * channels];
+        read_row(isa, bytes_inside, sample, step, stream.zero, out_inside);
+        self.beyond_edges(wanted, |pixel, from| {
+            for channel in 0..channels {
+                out[pixel * channels + channel] = match from {
+                    None => stream.beyond,
+                    Some(from) => {
+                        let bytes = &bytes[(from * channels + channel) * step..];
+                        sample.read(bytes) as f32 - stream.zero
+                    }
+                };
+            }
+        });
+    }
+
+    /// Row `y` of `stream`, of bytes: the samples of the pixels `wanted`.
+    pub fn read_bytes(
+        &self,
+        isa: Isa,
+        stream: &Stream,
+        y: isize,
+        wanted: Range<isize>,
+        out: &mut [u8],
+    ) {
+        let (channels, step) = (stream.channels, stream.step);
+        let beyond = || (stream.zero + stream.beyond) as u8;
+        let Some(bytes) = self.bytes(stream, y) else {
+            out[..wanted.len() * channels].fill(beyond());
+            return;
+        };
+        let (inside, at) = self.inside(&wanted);
+        let out_inside = &mut out[at * channels..][..inside.len() * channels];
+        gather(
+            isa,
+            &bytes[inside.start * channels * step..],
+            step,
+            out_inside,
+        );
+        self.beyond_edges(wanted, |pixel, from| {
+            for channel in 0..channels {
+                out[pixel * channels + channel] = match from {
+                    None => beyond(),
+                    Some(from) => bytes[(from * channels + channel) * step],
+                };
+            }
+        });
+    }
+
+    /// The pixels of `wanted` that the row has, and how many of `wanted` come before them.
+    fn inside(&self, wanted: &Range<isize>) -> (Range<usize>, usize) {
+        let width = self.streams.width as isize;
+        let inside = wanted.start.max(0)..wanted.end.min(width);
+        let before = (inside.start - wanted.start) as usize;
+        (inside.start as usize..inside.end as usize, before)
+    }
+
     /// Calls `put(i, samples)` for every pixel of `pixels` beyond the left or right edge: its
     /// samples are those of the pixel `samples` of the row, or of none for the border's constant;
     /// i counts from the start of `pixels`.
@@ -215,44 +339,44 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// `pixels` with `radius` more on either side.
+pub fn beside(pixels: &Range<usize>, radius: usize) -> Range<isize> {
+    let radius = radius as isize;
+    pixels.start as isize - radius..pixels.end as isize + radius
+}
+
 impl Stream {
-    /// Puts right the bytes of pixels `from` to `to` of a filtered row that are not to be filtered.
-    pub fn patch_row(&self, input: &[u8], output: &mut [u8], pixels: Range<usize>) {
+    /// Writes the samples of `pixels` into a row of the output from their sums, and puts right
+    /// those that are not to be filtered. `codes` has room for the bytes of all.
+    pub fn write_row(
+        &self,
+        isa: Isa,
+        sums: &[f32],
+        finish: &Finish,
+        codes: &mut [u8],
+        (input, output): (&[u8], &mut [u8]),
+        pixels: Range<usize>,
+    ) {
+        let bytes = finish.sample.bytes();
+        let len = sums.len() * bytes;
+        let out = &mut output[self.offset + pixels.start * self.channels * self.step..];
+        if self.step == bytes {
+            finish_row(isa, sums, finish, &mut out[..len]);
+        } else {
+            finish_row(isa, sums, finish, &mut codes[..len]);
+            scatter(isa, &codes[..len], out, bytes, self.step);
+        }
+        self.patch_row(isa, input, output, pixels);
+    }
+
+    /// Puts right the bytes of `pixels` of a filtered row that are not to be filtered.
+    pub fn patch_row(&self, isa: Isa, input: &[u8], output: &mut [u8], pixels: Range<usize>) {
         let Some(patch) = &self.patch else {
             return;
         };
-        let size = patch.keep.len();
+        let size = patch.keep.len() / PATCH_PIXELS;
         let bytes = self.offset + pixels.start * size..self.offset + pixels.end * size;
         let (input, output) = (&input[bytes.clone()], &mut output[bytes]);
-        match size {
-            2 => patch_pixels::<2>(patch, input, output),
-            3 => patch_pixels::<3>(patch, input, output),
-            4 => patch_pixels::<4>(patch, input, output),
-            6 => patch_pixels::<6>(patch, input, output),
-            8 => patch_pixels::<8>(patch, input, output),
-            _ => {
-                for (output, input) in output.chunks_mut(size).zip(input.chunks(size)) {
-                    for i in 0..size {
-                        output[i] =
-                            output[i] & patch.keep[i] | input[i] & patch.copy[i] | patch.fill[i];
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Sixteen pixels at a time, for the compiler to make vectors of.
-fn patch_pixels<const SIZE: usize>(patch: &Patch, input: &[u8], output: &mut [u8]) {
-    let (keep, copy, fill): (&[u8; SIZE], &[u8; SIZE], &[u8; SIZE]) = (
-        patch.keep.as_slice().try_into().expect("bytes of a pixel"),
-        patch.copy.as_slice().try_into().expect("bytes of a pixel"),
-        patch.fill.as_slice().try_into().expect("bytes of a pixel"),
-    );
-    for (output, input) in (output.as_chunks_mut::<SIZE>().0.iter_mut()).zip(input.as_chunks().0) {
-        *output = std::array::from_fn(|i| {
-            let input: &[u8; SIZE] = input;
-            output[i] & keep[i] | input[i] & copy[i] | fill[i]
-        });
+        patch_row(isa, &patch.keep, &patch.copy, &patch.fill, input, output);
     }
 }

@@ -141,8 +141,8 @@ impl Worker {
     }
 
     fn may_join(&self, thread: ThreadId) -> bool {
-        // On its own thread (a frame's memory held the last engine) it would wait for itself, on
-        // a thread of the pool for work that may need this very thread.
+        // On its own thread (a frame's memory held the last engine) it would wait for itself; a
+        // thread of the pool has the frames of others to work on.
         thread != std::thread::current().id() && rayon::current_thread_index().is_none()
     }
 }

@@ -29,7 +29,7 @@ fn custom(matrix: &str) -> FilterSpec {
     }
 }
 
-fn plan(spec: &FilterSpec, format: gst_video::VideoFormat) -> Plan {
+pub(super) fn plan(spec: &FilterSpec, format: gst_video::VideoFormat) -> Plan {
     Plan::new(spec, &layout(format), &CPU).unwrap()
 }
 
@@ -475,4 +475,31 @@ fn what_is_missing_or_out_of_range_is_said() {
         refusal(&infinite),
         "bias=inf is not possible; accepted are finite numbers"
     );
+}
+
+#[test]
+fn deep_sums_start_from_the_middle_of_the_code_range() {
+    use gst_video::VideoFormat as F;
+    let of = |kernel, alpha, format| {
+        let spec = FilterSpec {
+            radius: 8,
+            bias: 1.0,
+            border_value: 2.0,
+            alpha,
+            ..spec(kernel)
+        };
+        actions(&spec, format)[0]
+    };
+    let middle = filter(32768.0, 32768.0 + 256.0, 512.0 - 32768.0);
+    assert_eq!(of(Kernel::Box, Alpha::Copy, F::Gray16Le), middle);
+    assert_eq!(of(Kernel::Gauss7, Alpha::Copy, F::Gray16Le), middle);
+    let limited = filter(512.0, 512.0 + 4.0, 64.0 + 8.0 - 512.0);
+    assert_eq!(of(Kernel::Gauss, Alpha::Copy, F::I42010le), limited);
+    // Exact as they are, of another sum, or in need of their zero level.
+    let black = filter(0.0, 256.0, 512.0);
+    assert_eq!(of(Kernel::Gauss3, Alpha::Copy, F::Gray16Le), black);
+    assert_eq!(of(Kernel::Scharr, Alpha::Copy, F::Gray16Le), black);
+    assert_eq!(of(Kernel::Box, Alpha::Premultiply, F::Argb64), black);
+    let eight = filter(0.0, 1.0, 2.0);
+    assert_eq!(of(Kernel::Gauss, Alpha::Copy, F::Gray8), eight);
 }

@@ -147,9 +147,6 @@ fn versions(summary: &Summary) -> Vec<(String, String)> {
         ("cudaconv", crate::version()),
         ("plugin", summary.plugin.clone()),
     ];
-    if let Some(decoder) = &summary.seen.decoder {
-        versions.push(("decoder", decoder.clone()));
-    }
     versions.push(("command", command_line(std::env::args())));
     if let Ok(date) = date {
         versions.push(("date", date.to_string()));
