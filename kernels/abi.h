@@ -14,6 +14,11 @@
 #ifndef CUDACONV_ABI_H
 #define CUDACONV_ABI_H
 
+#if defined(__CUDACC_RTC__)
+#define CUDACONV_OFFSET(type, member) __INTADDR__(&((type*)0)->member)
+#else
+#define CUDACONV_OFFSET(type, member) __builtin_offsetof(type, member)
+#endif
 #if defined(__cplusplus)
 #define CUDACONV_ASSERT(condition) static_assert(condition, #condition)
 #else
@@ -22,7 +27,7 @@
 /* Type, its size in bytes, its last member and where that begins. */
 #define CUDACONV_LAYOUT(type, size, member, at)       \
     CUDACONV_ASSERT(sizeof(type) == (size));          \
-    CUDACONV_ASSERT(__builtin_offsetof(type, member) == (at))
+    CUDACONV_ASSERT(CUDACONV_OFFSET(type, member) == (at))
 
 typedef unsigned char cudaconv_u8;
 typedef int cudaconv_i32;
@@ -34,7 +39,7 @@ typedef unsigned long long cudaconv_u64;
 /* Most jobs of a launch: four planes (A420) of two fields. */
 #define CUDACONV_JOBS 8
 /* Weights that travel in the launch itself, where FMAs take them as constant operands: all
- * separable kernels (65 + 65 taps), full ones up to 12 x 12, bilateral windows up to radius 11. */
+ * separable kernels (65 + 65 taps), full ones up to 11 x 11, bilateral windows up to radius 11. */
 #define CUDACONV_INLINE_WEIGHTS 144
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
@@ -90,8 +95,8 @@ typedef struct CudaconvJob {
      * channel c begins c samples after channel 0, `step` is channel_count samples, the strides
      * are equal. A plane of one channel without gaps is packed as well. Else 0. */
     cudaconv_u32 packed;
-    /* Bilateral: bit c = channel c takes part in the one joint weight; filtered channels without
-     * their bit have a weight of their own. 0 elsewhere. */
+    /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
+     * channels without their bit have a weight of their own. 0 where there are none. */
     cudaconv_u32 joint;
     /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
     cudaconv_i32 alpha;
@@ -108,30 +113,31 @@ typedef struct CudaconvFrame {
     cudaconv_u32 sample;
     cudaconv_u32 shift; /* 0 but for CUDACONV_U16_LE */
     float max_code;     /* largest code value, 2^depth - 1 */
-    cudaconv_u32 reserved;
+    cudaconv_u32 tile_height; /* rows of a tile, by the rule of the kernel in abi.rs */
 } CudaconvFrame;
-CUDACONV_LAYOUT(CudaconvFrame, 1816, reserved, 1812);
+CUDACONV_LAYOUT(CudaconvFrame, 1816, tile_height, 1812);
 
-/* One linear kernel. Separable: `width` weights from left to right, then `height` from top to
- * bottom. Else width * height weights row by row. Both sides odd, at most 65. */
+/* One linear kernel; both sides odd, at most 65. Its weights are lines of four, eight, … floats:
+ * every line is filled up with zeros to a multiple of four. Separable: a line of `width` weights
+ * from left to right, then one of `height` from top to bottom. Else `height` lines of `width`. */
 typedef struct CudaconvTaps {
     cudaconv_u32 width;
     cudaconv_u32 height;
     cudaconv_u32 separable;
-    cudaconv_u32 first; /* index of its first weight */
+    cudaconv_u32 first; /* index of its first weight, a multiple of four */
 } CudaconvTaps;
 CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
 
 /* Parameter of every kernel of the modules convolve and separable. */
 typedef struct CudaconvConvolveLaunch {
     CudaconvFrame frame;
-    /* Device address of the weights of all kernels, float32; 0 where they are all inline and the
-     * kernel's description in abi.rs says that it takes those. */
+    /* Device address of the weights of all kernels, float32, a multiple of 16; 0 where the
+     * kernel's description in abi.rs says that it takes the inline ones. */
     cudaconv_u64 weights;
     CudaconvTaps kernels[2];
-    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both */
+    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
     float divisor;
-    float reciprocal; /* 1 / divisor where that is exact (a power of two), else 0 */
+    float reciprocal; /* the float32 nearest to 1 / divisor */
     cudaconv_u32 reserved;
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
 } CudaconvConvolveLaunch;

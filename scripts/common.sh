@@ -56,3 +56,9 @@ build_release() {
     die "cargo build failed (exit code $rc); its output stands above"
   fi
 }
+
+# What a record of a GPU run depends on: kernels and the CUDA engine, names and contents.
+gpu_sources_sha256() {
+  in_root find kernels src/engine/cuda -type f | LC_ALL=C sort |
+    (cd "$root" && xargs sha256sum) | sha256sum | cut -d' ' -f1
+}

@@ -76,7 +76,6 @@ impl From<DriverError> for EngineError {
 
 /// The driver, initialised.
 pub struct Driver {
-    pub(super) api: &'static Api,
     /// The CUDA version that it supports, major and minor.
     pub cuda: (u32, u32),
     /// Its own version, as in `535.183.01`; empty where the system does not tell.
@@ -156,7 +155,6 @@ fn start() -> Result<Driver, DriverError> {
         )));
     }
     Ok(Driver {
-        api,
         cuda,
         version: kernel_module_version(),
         devices,

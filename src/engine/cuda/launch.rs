@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::abi::{self, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Weights};
 use super::api::CUdeviceptr;
+use super::choose;
 use super::context::{Current, Stream};
 use super::error::CudaError;
 use super::module::Function;
@@ -56,9 +57,12 @@ impl Launches {
         };
         let unfiltered = |job: &Job| job.operation == Operation::None;
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
+            let kernel = |job| choose::kernel(plan.algorithm, &plan.layout, job);
             let same = made.steps.iter_mut().find(|step| {
                 let first = &plan.jobs[step.jobs[0]];
-                first.operation == job.operation && first.border == job.border
+                first.operation == job.operation
+                    && first.border == job.border
+                    && kernel(first) == kernel(job)
             });
             match same {
                 Some(step) => step.jobs.push(index),
@@ -76,8 +80,8 @@ impl Launches {
     }
 
     fn add_step(&mut self, index: usize, job: &Job) -> Result<(), String> {
-        let (algorithm, sample) = (self.plan.algorithm, self.plan.layout.sample);
-        let kernel = Kernel::choose(algorithm, sample, &job.operation)
+        let algorithm = self.plan.algorithm;
+        let kernel = choose::kernel(algorithm, &self.plan.layout, job)
             .ok_or_else(|| format!("the GPU has no {algorithm:?} algorithm for this kernel"))?;
         let (parameter, weights) = match &job.operation {
             Operation::Bilateral(bilateral) => {
@@ -88,11 +92,14 @@ impl Launches {
             Operation::Correlate(kernel) => convolve_parameter(&[kernel]),
             Operation::Magnitude { x, y } => convolve_parameter(&[x, y]),
         };
+        // Kernels read lines of weights four at a time.
+        self.weights
+            .resize(self.weights.len().next_multiple_of(4), 0.0);
         self.steps.push(Step {
             kernel,
             jobs: vec![index],
             parameter: self.common(parameter, &job.border),
-            radius: radius(&job.operation),
+            radius: choose::radius(&job.operation),
             first_weight: self.weights.len(),
         });
         match kernel.weights() {
@@ -275,16 +282,15 @@ impl Step {
         let frame = parameter.frame();
         frame.jobs[..jobs.len()].copy_from_slice(jobs);
         frame.job_count = jobs.len() as u32;
-        let grid = self.kernel.place(&mut frame.jobs[..jobs.len()]);
-        let block = self.kernel.block();
+        let geometry = self.kernel.place(frame, self.radius);
         // SAFETY: the kernel takes the structure of its module, which `parameter` is by
         // construction; the rest is passed on to the caller.
         let launched = unsafe {
             current.api().launch(
                 function.raw(),
-                [grid.x, grid.y, 1],
-                [block.x, block.y, 1],
-                self.kernel.shared_bytes(self.radius),
+                [geometry.grid.x, geometry.grid.y, 1],
+                [geometry.block.x, geometry.block.y, 1],
+                geometry.shared_bytes,
                 stream.raw(),
                 parameter.address(),
             )
@@ -333,7 +339,7 @@ fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
     let mut launch = Box::new(abi::ConvolveLaunch {
         kernel_count: kernels.len() as u32,
         divisor,
-        reciprocal: abi::exact_reciprocal(divisor),
+        reciprocal: 1.0 / divisor,
         ..abi::ConvolveLaunch::default()
     });
     let mut weights = Vec::new();
@@ -344,7 +350,8 @@ fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
                 horizontal,
                 vertical,
             } => {
-                weights.extend(horizontal.iter().chain(vertical));
+                abi::push_line(&mut weights, horizontal);
+                abi::push_line(&mut weights, vertical);
                 (horizontal.len(), vertical.len(), 1)
             }
             Taps::Full {
@@ -352,7 +359,9 @@ fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
                 height,
                 weights: full,
             } => {
-                weights.extend(full);
+                for line in full.chunks_exact(*width) {
+                    abi::push_line(&mut weights, line);
+                }
                 (*width, *height, 0)
             }
         };
@@ -399,19 +408,6 @@ fn copy_inline(inline: &mut [f32], weights: &[f32]) {
     }
 }
 
-/// The largest distance of a tap from the centre, horizontally and vertically.
-fn radius(operation: &Operation) -> (usize, usize) {
-    match operation {
-        Operation::None => (0, 0),
-        Operation::Correlate(kernel) => kernel.taps.radius(),
-        Operation::Magnitude { x, y } => {
-            let (a, b) = (x.taps.radius(), y.taps.radius());
-            (a.0.max(b.0), a.1.max(b.1))
-        }
-        Operation::Bilateral(bilateral) => (bilateral.radius_x, bilateral.radius_y),
-    }
-}
-
 /// Refuses what the kernels rely on never to meet.
 fn check(plan: &Plan) -> Result<(), String> {
     if plan.precision != Precision::Fp32 {
@@ -425,7 +421,7 @@ fn check(plan: &Plan) -> Result<(), String> {
                 job.group.channels.len()
             ));
         }
-        let (rx, ry) = radius(&job.operation);
+        let (rx, ry) = choose::radius(&job.operation);
         if rx.max(ry) > MAX_RADIUS {
             return Err(format!(
                 "a radius of {rx}x{ry}; the kernels reach {MAX_RADIUS}"

@@ -7,11 +7,14 @@
 pub mod abi;
 mod allocator;
 mod api;
+mod choose;
 mod clock;
 mod context;
+pub mod doctor;
 pub mod driver;
 mod error;
 mod launch;
+pub mod measure;
 mod module;
 mod pinned;
 mod prepared;

@@ -18,10 +18,27 @@ use super::error::CudaError;
 
 /// The PTX of a module, made by `scripts/build-kernels.sh`.
 pub fn ptx(module: Module) -> &'static str {
+    macro_rules! file {
+        ($name:literal) => {
+            include_str!(concat!("../../../kernels/ptx/", $name, ".ptx"))
+        };
+    }
     match module {
-        Module::Convolve => include_str!("../../../kernels/ptx/convolve.ptx"),
-        Module::Separable => include_str!("../../../kernels/ptx/separable.ptx"),
-        Module::Bilateral => include_str!("../../../kernels/ptx/bilateral.ptx"),
+        Module::ConvolveNaive => file!("convolve_naive"),
+        Module::ConvolveTileU8 => file!("convolve_tile_u8"),
+        Module::ConvolveTileU16 => file!("convolve_tile_u16"),
+        Module::SeparableU8 => file!("separable_u8"),
+        Module::SeparableU16 => file!("separable_u16"),
+        Module::SeparableU8R1 => file!("separable_u8_r1"),
+        Module::SeparableU8R2 => file!("separable_u8_r2"),
+        Module::SeparableU8R3 => file!("separable_u8_r3"),
+        Module::SeparableU8R4 => file!("separable_u8_r4"),
+        Module::SeparableU8R8 => file!("separable_u8_r8"),
+        Module::BilateralNaive => file!("bilateral_naive"),
+        Module::BilateralTileU8 => file!("bilateral_tile_u8"),
+        Module::BilateralTileU16 => file!("bilateral_tile_u16"),
+        Module::BilateralTableU8 => file!("bilateral_table_u8"),
+        Module::BilateralJointU8 => file!("bilateral_joint_u8"),
     }
 }
 
@@ -270,6 +287,14 @@ mod tests {
     }
 
     #[test]
+    fn the_files_are_those_of_the_modules_names() {
+        for module in Module::ALL {
+            let entry = format!(".entry {}", module.name());
+            assert!(ptx(module).contains(&entry), "{entry}");
+        }
+    }
+
+    #[test]
     fn the_ptx_is_for_the_oldest_driver_and_device() {
         for module in Module::ALL {
             let text = ptx(module);
@@ -283,15 +308,15 @@ mod tests {
     #[test]
     fn a_refused_module_says_what_to_do() {
         let text = detail(
-            Module::Bilateral,
+            Module::BilateralTileU8,
             code::UNSUPPORTED_PTX_VERSION,
             "line 1: bad",
         );
         assert_eq!(
             text,
-            "module bilateral; a driver for CUDA 12.2 or newer compiles it; its compiler says: \
+            "module bilateral_tile_u8; a driver for CUDA 12.2 or newer compiles it; its compiler says: \
              line 1: bad"
         );
-        assert!(detail(Module::Convolve, code::JIT_COMPILER_NOT_FOUND, "").contains("ptxjit"));
+        assert!(detail(Module::ConvolveNaive, code::JIT_COMPILER_NOT_FOUND, "").contains("ptxjit"));
     }
 }

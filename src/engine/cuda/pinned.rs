@@ -193,14 +193,6 @@ impl Block {
         let pages = self.pages.as_ref().expect("there until it is dropped");
         pages.start.as_ptr()
     }
-
-    /// Bytes, at least those asked for.
-    pub fn len(&self) -> usize {
-        self.pages
-            .as_ref()
-            .expect("there until it is dropped")
-            .len()
-    }
 }
 
 impl Drop for Block {

@@ -62,9 +62,9 @@ fn check_entry(entry: &Entry) {
     let Some(kernel) = kernel(&entry.name) else {
         violation!("the PTX has a kernel {} that nobody can launch", entry.name);
     };
-    let expected = match kernel.module() {
-        abi::Module::Convolve | abi::Module::Separable => size_of::<abi::ConvolveLaunch>(),
-        abi::Module::Bilateral => size_of::<abi::BilateralLaunch>(),
+    let expected = match kernel.parameter() {
+        abi::Parameter::Convolve => size_of::<abi::ConvolveLaunch>(),
+        abi::Parameter::Bilateral => size_of::<abi::BilateralLaunch>(),
     };
     if entry.parameter_bytes != expected {
         violation!(

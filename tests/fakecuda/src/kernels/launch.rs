@@ -4,8 +4,8 @@ use super::bilateral::{Bilateral, Inputs};
 use super::image::{Picture, Plane, Samples};
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
-    self, BilateralLaunch, Channel, ConvolveLaunch, Extent, Frame, INLINE_WEIGHTS, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Module, Weights, action, border, distance, sample,
+    BilateralLaunch, Channel, ConvolveLaunch, Extent, Frame, INLINE_WEIGHTS, Job, Kernel,
+    MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, border, distance, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -39,14 +39,14 @@ impl Launch {
         memory: &Memory,
         context: Handle,
     ) -> Launch {
-        let filter = match kernel.module() {
+        let filter = match kernel.parameter() {
             // SAFETY: the structure of this kernel, by the contract of this function; every
             // bit pattern is a value of it.
-            Module::Convolve | Module::Separable => Filter::Linear(Box::new(unsafe {
+            Parameter::Convolve => Filter::Linear(Box::new(unsafe {
                 parameter.cast::<ConvolveLaunch>().read_unaligned()
             })),
             // SAFETY: as above.
-            Module::Bilateral => Filter::Bilateral(Box::new(unsafe {
+            Parameter::Bilateral => Filter::Bilateral(Box::new(unsafe {
                 parameter.cast::<BilateralLaunch>().read_unaligned()
             })),
         };
@@ -83,23 +83,33 @@ impl Launch {
     /// interface says of this launch.
     pub fn check_shape(&self, kernel: Kernel, grid: Extent, block: Extent, shared: u32) {
         let frame = self.filter.frame();
-        let mut placed: Vec<Job> = jobs(frame).to_vec();
-        let expected = kernel.place(&mut placed);
-        for (job, placed) in jobs(frame).iter().zip(&placed) {
+        let mut placed = *frame;
+        let expected = kernel.place(&mut placed, self.filter.margin());
+        for (job, placed) in jobs(frame).iter().zip(jobs(&placed)) {
             let tiles = |job: &Job| (job.first_tile_row, job.tiles_across);
             if tiles(job) != tiles(placed) {
                 violation!("tiles are {:?}, expected {:?}", tiles(job), tiles(placed));
             }
         }
-        if grid != expected || block != kernel.block() {
+        if frame.tile_height != placed.tile_height {
             violation!(
-                "{grid:?} of {block:?}, expected {expected:?} of {:?}",
-                kernel.block()
+                "a tile of {} rows, expected {}",
+                frame.tile_height,
+                placed.tile_height
             );
         }
-        let needed = kernel.shared_bytes(self.filter.margin());
-        if shared != needed {
-            violation!("{shared} bytes of dynamic shared memory, expected {needed}");
+        if grid != expected.grid || block != expected.block {
+            violation!(
+                "{grid:?} of {block:?}, expected {:?} of {:?}",
+                expected.grid,
+                expected.block
+            );
+        }
+        if shared != expected.shared_bytes {
+            violation!(
+                "{shared} bytes of dynamic shared memory, expected {}",
+                expected.shared_bytes
+            );
         }
     }
 
@@ -252,7 +262,7 @@ impl Filter {
             Filter::Linear(launch) => launch.weights,
             Filter::Bilateral(launch) => launch.weights,
         };
-        if !address.is_multiple_of(4) {
+        if !address.is_multiple_of(16) {
             violation!("the weights at {address:#x} are not aligned");
         }
         let rows = Rows::bytes(address, 4 * end as u64);
@@ -379,16 +389,23 @@ fn check_linear(launch: &ConvolveLaunch) {
     }
     for taps in kernels(launch) {
         let side = |side: u32| side % 2 == 1 && side as usize / 2 <= MAX_RADIUS;
-        if !side(taps.width) || !side(taps.height) || taps.separable > 1 {
+        let same_size =
+            taps.width == launch.kernels[0].width && taps.height == launch.kernels[0].height;
+        if !side(taps.width)
+            || !side(taps.height)
+            || taps.separable > 1
+            || taps.first % 4 != 0
+            || !same_size
+        {
             violation!("{taps:?}");
         }
     }
     if !launch.divisor.is_finite() || launch.divisor == 0.0 {
         violation!("a divisor of {}", launch.divisor);
     }
-    if launch.reciprocal != abi::exact_reciprocal(launch.divisor) {
+    if launch.reciprocal != 1.0 / launch.divisor {
         violation!(
-            "{} for the exact reciprocal of {}",
+            "{} for the reciprocal of {}",
             launch.reciprocal,
             launch.divisor
         );

@@ -1,7 +1,7 @@
 //! Correlation and gradient magnitude.
 
 use super::image::Picture;
-use crate::abi::{ConvolveLaunch, Taps};
+use crate::abi::{ConvolveLaunch, Taps, line_length};
 
 /// A linear filter, with its weights where the kernel reads them.
 pub struct Linear<'a> {
@@ -40,16 +40,17 @@ impl<'a> Linear<'a> {
         let (columns, rows) = (taps.width as usize, taps.height as usize);
         let (left, above) = (-(columns as isize / 2), -(rows as isize / 2));
         let weights = &self.weights[taps.first as usize..];
+        let line = line_length(columns);
         let mut sums = vec![0.0; width * height];
         if taps.separable == 0 {
             for (y, sums) in (above..).zip(sums.chunks_exact_mut(width)) {
-                for (y, weights) in (y..).zip(weights.chunks_exact(columns).take(rows)) {
-                    across(sums, weights, |x| picture.row(y, left + x, width));
+                for (y, weights) in (y..).zip(weights.chunks(line).take(rows)) {
+                    across(sums, &weights[..columns], |x| picture.row(y, left + x, width));
                 }
             }
             return sums;
         }
-        let (horizontal, vertical) = weights.split_at(columns);
+        let (horizontal, vertical) = (&weights[..columns], &weights[line..]);
         let mut passed = vec![0.0; width * (height + rows - 1)];
         for (y, sums) in (above..).zip(passed.chunks_exact_mut(width)) {
             across(sums, horizontal, |x| picture.row(y, left + x, width));
@@ -99,12 +100,12 @@ pub fn kernels(launch: &ConvolveLaunch) -> &[Taps] {
     &launch.kernels[..launch.kernel_count as usize]
 }
 
-/// Weights of one kernel.
+/// Weights of one kernel, with the zeros that fill up their lines.
 pub fn weight_count(taps: &Taps) -> usize {
     let (width, height) = (taps.width as usize, taps.height as usize);
     if taps.separable == 0 {
-        width * height
+        line_length(width) * height
     } else {
-        width + height
+        line_length(width) + line_length(height)
     }
 }

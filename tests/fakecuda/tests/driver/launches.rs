@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::sys::*;
 use fakecuda::abi::{
-    Channel, ConvolveLaunch, Extent, Frame, Job, Kernel, Taps, action, border, sample,
+    Channel, ConvolveLaunch, Frame, Geometry, Job, Kernel, Taps, action, border, push_line, sample,
 };
 
 use crate::support::*;
@@ -24,7 +24,7 @@ const WEIGHTS: [f32; 9] = [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0];
 struct Blur {
     function: CUfunction,
     stream: CUstream,
-    grid: Extent,
+    geometry: Geometry,
     launch: Box<ConvolveLaunch>,
 }
 
@@ -44,8 +44,12 @@ impl Blur {
         ));
         let stream = stream();
         let picture = Pinned::new(STRIDE * HEIGHT);
-        let weights = Pinned::new(36);
-        for (at, value) in (0..).zip(WEIGHTS) {
+        let mut lines = Vec::new();
+        for line in WEIGHTS.chunks_exact(3) {
+            push_line(&mut lines, line);
+        }
+        let weights = Pinned::new(size_of_val(&lines[..]));
+        for (at, value) in lines.into_iter().enumerate() {
             // SAFETY: the leaked allocation, with nothing in flight.
             unsafe { weights.start.cast::<f32>().add(at).write(value) };
         }
@@ -84,7 +88,7 @@ impl Blur {
             ..Frame::default()
         };
         frame.jobs[0] = job;
-        let grid = KERNEL.place(&mut frame.jobs[..1]);
+        let geometry = KERNEL.place(&mut frame, (1, 1));
         let mut launch = Box::new(ConvolveLaunch {
             frame,
             weights: device[1],
@@ -101,7 +105,7 @@ impl Blur {
         Blur {
             function,
             stream,
-            grid,
+            geometry,
             launch,
         }
     }
@@ -111,18 +115,18 @@ impl Blur {
     }
 
     fn launch(&self, stream: CUstream) {
-        let block = KERNEL.block();
+        let (grid, block) = (self.geometry.grid, self.geometry.block);
         let parameter: *const ConvolveLaunch = &*self.launch;
         let mut parameters = [parameter.cast_mut().cast::<c_void>()];
         ok!(cuLaunchKernel(
             self.function,
-            self.grid.x,
-            self.grid.y,
+            grid.x,
+            grid.y,
             1,
             block.x,
             block.y,
             1,
-            0,
+            self.geometry.shared_bytes,
             stream,
             parameters.as_mut_ptr(),
             ptr::null_mut()
@@ -162,7 +166,7 @@ fn a_kernel_computes_its_job_and_writes_nothing_else() {
 fn a_grid_that_misses_rows_is_a_fault() {
     on_test_driver!(violates "expected Extent { x: 2, y: 2 }", || {
         let mut blur = Blur::new();
-        blur.grid.y -= 1;
+        blur.geometry.grid.y -= 1;
         blur.launch(blur.stream);
     });
 }
