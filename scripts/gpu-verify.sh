@@ -123,21 +123,25 @@ pipeline() {
   if [ "$rc" -eq 0 ]; then note "pipeline/$name" ok; else note "pipeline/$name" failed; tail -3 "$out/pipeline-$name.log" >&2; fi
 }
 
-# frames NAME: frames in and out as the element's summary tells them.
-frames() {
-  sed -n 's/.*cudaconv-summary.*frames-in=(guint64)\([0-9]*\), frames-out=(guint64)\([0-9]*\).*/\1 \2/p' "$out/pipeline-$1.log"
+# summary NAME: what the element's summary tells of frames and their way.
+summary() {
+  local field text=
+  for field in frames-in frames-out pinned-in pinned-out latency-p50-ns latency-max-ns; do
+    text+="$field $(sed -n "s/.*cudaconv-summary.* $field=(guint64)\\([0-9]*\\)[,;].*/\\1/p" "$out/pipeline-$1.log"), "
+  done
+  printf '%s: %s\n' "$1" "${text%, }"
 }
 
 part_pipelines() {
   local clip name decoder
   pipeline test-source 'videotestsrc num-buffers=300 ! video/x-raw,format=NV12,width=1920,height=1080 ! cudaconv backend=cuda ! fakesink'
-  say "test source: frames in, out: $(frames test-source)"
+  summary test-source
   for clip in "$bundle"/media/*.mp4; do
     [ -e "$clip" ] || continue
     for decoder in openh264dec 'nvh264dec ! cudadownload'; do
       name=$(basename "$clip" .mp4)-${decoder%% *}
       pipeline "$name" "filesrc location=$clip ! qtdemux ! h264parse ! $decoder ! cudaconv backend=cuda kernel=gauss5 ! fakesink"
-      say "$name: frames in, out: $(frames "$name")"
+      summary "$name"
     done
   done
 }

@@ -60,6 +60,10 @@ pub fn propose(
         _ => None,
     };
     query.add_allocation_pool(pool.as_ref(), size, depth + 1, 0);
+    if let Some(allocator) = engine.and_then(|engine| engine.allocator()) {
+        // Sources and decoders configure the pool anew, with the allocator that they find here.
+        query.add_allocation_param(Some(&allocator), gst::AllocationParams::default());
+    }
     query.add_allocation_meta::<gst_video::VideoMeta>(None);
     Ok(())
 }

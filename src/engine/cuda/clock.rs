@@ -12,6 +12,7 @@ const RENEWAL: Duration = Duration::from_secs(1);
 /// A reference whose moment is known less exactly is tried again, a few times.
 const GOOD_BRACKET: Duration = Duration::from_micros(30);
 const TRIALS: usize = 3;
+const WATCHED_AT_MOST: Duration = Duration::from_micros(200);
 
 /// An event whose moment is known on the host's clock.
 pub struct Reference {
@@ -78,7 +79,11 @@ impl Clock {
         let before = Instant::now();
         current.record(&event, &self.stream)?;
         while !current.is_done(&event)? {
-            std::hint::spin_loop();
+            // A device that others keep busy takes its time.
+            match before.elapsed() < WATCHED_AT_MOST {
+                true => std::hint::spin_loop(),
+                false => current.wait_for(&event)?,
+            }
         }
         let bracket = before.elapsed();
         Ok((
@@ -91,7 +96,8 @@ impl Clock {
     }
 }
 
-/// What frames of one plan took from submission to their end: how long to sleep for the next.
+/// What frames of one plan took from submission to some point of their work: how long to sleep for
+/// the next.
 pub struct Pace(Mutex<Recent>);
 
 struct Recent {
@@ -134,7 +140,7 @@ impl Pace {
         (recent.frames >= FEWEST_FRAMES).then(|| recent.estimate.median())
     }
 
-    /// Waits for `event`, which ends work that was submitted at `submitted`.
+    /// Waits for `event`, which marks that point of work that was submitted at `submitted`.
     ///
     /// # Errors
     /// As the driver's, also those of earlier work.

@@ -93,7 +93,8 @@ pub struct Program {
     weights: Option<DeviceMemory>,
     staging: Staging,
     device_bytes: usize,
-    pace: Pace,
+    first_part: Pace,
+    end: Pace,
 }
 
 impl Program {
@@ -132,7 +133,8 @@ impl Program {
             weights,
             staging: Staging::new(&plan.layout),
             device_bytes,
-            pace: Pace::default(),
+            first_part: Pace::default(),
+            end: Pace::default(),
             launches,
         }))
     }
@@ -149,8 +151,14 @@ impl Program {
         &self.staging
     }
 
-    pub fn pace(&self) -> &Pace {
-        &self.pace
+    /// Until the first part of a frame for foreign memory is in pinned memory.
+    pub fn first_part(&self) -> &Pace {
+        &self.first_part
+    }
+
+    /// Until a frame is done.
+    pub fn end(&self) -> &Pace {
+        &self.end
     }
 
     /// What a frame occupies on the device, on each side.

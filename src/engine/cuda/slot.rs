@@ -294,7 +294,10 @@ impl Work {
         let mut copied_until = None;
         if let Way::Staged(block) = &self.output {
             let (staging, layout) = (program.staging(), program.layout());
-            (program.pace()).wait(&current, &slot.parts[0], self.submitted)?;
+            let first = &slot.parts[0];
+            (program.first_part()).wait(&current, first, self.submitted)?;
+            let arrived = reference.moment(&current, first)?;
+            (program.first_part()).record(arrived.saturating_duration_since(self.submitted));
             let targets = output_planes(layout, frame);
             // SAFETY: the targets are the frame's, which this work owns; the block holds a frame.
             unsafe {
@@ -302,7 +305,7 @@ impl Work {
             }
             copied_until = Some(Instant::now());
         }
-        (program.pace()).wait(&current, &slot.downloaded, self.submitted)?;
+        (program.end()).wait(&current, &slot.downloaded, self.submitted)?;
         let now = Instant::now();
         let started = reference.moment(&current, &slot.started)?;
         let downloaded = reference.moment(&current, &slot.downloaded)?;
@@ -322,7 +325,7 @@ impl Work {
             pinned_in: matches!(self.input, Way::Direct),
             pinned_out: matches!(self.output, Way::Direct),
         };
-        program.pace().record(downloaded - self.submitted);
+        program.end().record(downloaded - self.submitted);
         if let Some(slot) = self.slot.take() {
             program.shared().slots.give(slot);
         }
