@@ -45,7 +45,9 @@ impl<'a> Linear<'a> {
         if taps.separable == 0 {
             for (y, sums) in (above..).zip(sums.chunks_exact_mut(width)) {
                 for (y, weights) in (y..).zip(weights.chunks(line).take(rows)) {
-                    across(sums, &weights[..columns], |x| picture.row(y, left + x, width));
+                    across(sums, &weights[..columns], |x| {
+                        picture.row(y, left + x, width)
+                    });
                 }
             }
             return sums;
