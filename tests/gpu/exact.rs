@@ -118,7 +118,11 @@ fn compare(
             continue;
         };
         // Pinned and foreign memory in turn.
-        let memory = if tally.frames % 2 == 0 { pinned } else { heap };
+        let memory = if tally.frames.is_multiple_of(2) {
+            pinned
+        } else {
+            heap
+        };
         let frame = support::frame(layout, seed, memory, memory, interlaced);
         let frame = support::on_gpu(&engines.gpu, &plan, frame);
         let got = support::output_codes(layout, &frame);

@@ -140,8 +140,7 @@ fn engines_that_come_and_go_leave_no_device_memory_behind() {
             prepared.submit(frame).wait().1.expect("filtered");
         }
         drop(prepared);
-        let free = gpu.free_memory().expect("the device answers");
-        free
+        gpu.free_memory().expect("the device answers")
     };
     let first = round();
     for _ in 0..20 {
