@@ -453,3 +453,6 @@ fn check_window(bilateral: &Bilateral) -> Result<(), String> {
         Err("a window of the bilateral that is not symmetric, or has holes".into())
     }
 }
+
+#[cfg(test)]
+mod tests;
