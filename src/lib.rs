@@ -7,8 +7,7 @@ pub mod filter;
 pub mod latency;
 
 fn plugin_init(plugin: &gst::Plugin) -> Result<(), gst::glib::BoolError> {
-    let _ = plugin;
-    Ok(())
+    element::register(plugin)
 }
 
 gst::plugin_define!(

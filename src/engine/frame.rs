@@ -1,6 +1,8 @@
 //! Frames in host memory as engines take them: mapped memories and where the planes lie in them,
 //! checked once so that nothing behind reads or writes beyond.
 
+use std::any::Any;
+
 use crate::filter::Layout;
 
 /// Where a plane lies.
@@ -50,7 +52,7 @@ pub type ReadMemory = Box<dyn AsRef<[u8]> + Send + Sync>;
 pub type WriteMemory = Box<dyn WriteBytes>;
 
 /// Mapped memory that can be written and, once the frame is done, given back for what it was.
-pub trait WriteBytes: Send + Sync {
+pub trait WriteBytes: Any + Send + Sync {
     fn bytes(&self) -> &[u8];
     fn bytes_mut(&mut self) -> &mut [u8];
 }
@@ -160,6 +162,11 @@ impl OutputFrame {
         (&mut memory[span.offset..], span.stride)
     }
 
+    /// The memories, as they were given.
+    pub fn into_memories(self) -> Vec<WriteMemory> {
+        self.memories
+    }
+
     /// As [`OutputFrame::plane_mut`], to read.
     pub fn plane(&self, index: usize) -> (&[u8], usize) {
         let span = self.planes[index];
@@ -216,4 +223,27 @@ pub struct Frame {
     pub output: OutputFrame,
     /// The rows of two fields alternate: each field is filtered by itself.
     pub interlaced: bool,
+}
+
+impl Frame {
+    /// A frame of zeros in memory of its own, for a trial.
+    pub fn blank(layout: &Layout, interlaced: bool) -> Frame {
+        let mut planes = Vec::new();
+        let mut size = 0;
+        for plane in &layout.planes {
+            planes.push(PlaneSpan {
+                memory: 0,
+                offset: size,
+                stride: plane.row_bytes,
+            });
+            size += plane.row_bytes * plane.rows;
+        }
+        let input = InputFrame::new(layout, vec![Box::new(vec![0; size])], planes.clone());
+        let output = OutputFrame::new(layout, vec![Box::new(vec![0; size])], planes);
+        Frame {
+            input: input.expect("the spans were laid out above"),
+            output: output.expect("the spans were laid out above"),
+            interlaced,
+        }
+    }
 }

@@ -75,6 +75,20 @@ pub enum Algorithm {
     Fast,
 }
 
+impl Algorithm {
+    /// The name that `stats` uses.
+    pub fn nick(self) -> &'static str {
+        match self {
+            Algorithm::Naive => "naive",
+            Algorithm::Tile => "tile",
+            Algorithm::Separable => "separable",
+            Algorithm::Direct => "direct",
+            Algorithm::Fft => "fft",
+            Algorithm::Fast => "fast",
+        }
+    }
+}
+
 /// What an engine can do, for [`Plan::new`].
 #[derive(Debug, Clone, Copy)]
 pub struct Abilities {

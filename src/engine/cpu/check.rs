@@ -33,7 +33,11 @@ pub fn plan(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn job(layout: &Layout, job: &Job) -> Result<(), String> {
+/// Refuses jobs that contradict themselves or the layout, for both engines.
+///
+/// # Errors
+/// A sentence on what is wrong.
+pub fn job(layout: &Layout, job: &Job) -> Result<(), String> {
     let group = &job.group;
     if group.width == 0 || group.height == 0 || group.channels.is_empty() {
         return Err("a group of channels is empty".into());

@@ -42,6 +42,8 @@ impl Work {
                 upload: Duration::ZERO,
                 kernel: finished - started,
                 download: Duration::ZERO,
+                pinned_in: false,
+                pinned_out: false,
             }),
             Err(panic) => Err(EngineError {
                 call: "filtering a frame".into(),

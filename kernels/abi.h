@@ -1,0 +1,164 @@
+/* What the host hands to every kernel: one structure by value, the same in C and in Rust.
+ *
+ * `src/engine/cuda/abi.rs` mirrors this file and its tests compare the two: every `#define` and
+ * every `CUDACONV_LAYOUT` line below is read by them.
+ *
+ * A launch does several jobs (planes, fields) with one filter. Jobs are stacked in the grid:
+ * blockIdx.y counts rows of tiles over all jobs, job k owning the rows from its `first_tile_row`
+ * up to that of job k + 1; blockIdx.x counts tiles across, and blocks beyond the `tiles_across` of
+ * their job do nothing. So one launch covers all planes of a frame, and no kernel divides.
+ *
+ * Everything a filter is made of travels in the launch or is reached by a pointer in it: there is
+ * no `__constant__` or other module-wide state, so instances cannot disturb each other.
+ */
+#ifndef CUDACONV_ABI_H
+#define CUDACONV_ABI_H
+
+#if defined(__CUDACC_RTC__)
+#define CUDACONV_OFFSET(type, member) __INTADDR__(&((type*)0)->member)
+#else
+#define CUDACONV_OFFSET(type, member) __builtin_offsetof(type, member)
+#endif
+#if defined(__cplusplus)
+#define CUDACONV_ASSERT(condition) static_assert(condition, #condition)
+#else
+#define CUDACONV_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+/* Type, its size in bytes, its last member and where that begins. */
+#define CUDACONV_LAYOUT(type, size, member, at)       \
+    CUDACONV_ASSERT(sizeof(type) == (size));          \
+    CUDACONV_ASSERT(CUDACONV_OFFSET(type, member) == (at))
+
+typedef unsigned char cudaconv_u8;
+typedef int cudaconv_i32;
+typedef unsigned int cudaconv_u32;
+typedef unsigned long long cudaconv_u64;
+
+/* Most channels of a job. */
+#define CUDACONV_CHANNELS 4
+/* Most jobs of a launch: four planes (A420) of two fields. */
+#define CUDACONV_JOBS 8
+/* Weights that travel in the launch itself, where FMAs take them as constant operands: all
+ * separable kernels (65 + 65 taps), full ones up to 11 x 11, bilateral windows up to radius 11. */
+#define CUDACONV_INLINE_WEIGHTS 144
+/* Largest distance of a tap from the centre, per axis. */
+#define CUDACONV_MAX_RADIUS 32
+
+/* Channel.action */
+#define CUDACONV_COPY 0   /* the sample as it is stored, all its bits */
+#define CUDACONV_FILL 1   /* the code value `fill` */
+#define CUDACONV_FILTER 2 /* the launch's filter */
+
+/* Frame.border */
+#define CUDACONV_REPLICATE 0
+#define CUDACONV_REFLECT 1
+#define CUDACONV_REFLECT101 2
+#define CUDACONV_WRAP 3
+#define CUDACONV_CONSTANT 4
+
+/* Frame.sample */
+#define CUDACONV_U8 0
+#define CUDACONV_U16_LE 1 /* code value = word >> shift; written as code value << shift */
+#define CUDACONV_U16_BE 2
+
+/* BilateralLaunch.distance */
+#define CUDACONV_L1 0
+#define CUDACONV_L2 1
+
+/* One channel of a job. Sample x of row y is at `input + y * input_stride + x * step`; all
+ * addresses are of device memory. Any alignment is right for u8, even addresses and strides for
+ * u16; channels that are `packed` with addresses and strides in multiples of 16 bytes are fast.
+ * Input and output do not overlap. */
+typedef struct CudaconvChannel {
+    cudaconv_u64 input;
+    cudaconv_u64 output;
+    cudaconv_u32 input_stride;
+    cudaconv_u32 output_stride;
+    cudaconv_u32 step; /* the same in input and output */
+    cudaconv_u32 action;
+    float zero;   /* subtracted from code values */
+    float offset; /* added to results: zero + bias */
+    float beyond; /* code value - zero beyond the edge under CUDACONV_CONSTANT */
+    cudaconv_u32 fill;
+} CudaconvChannel;
+CUDACONV_LAYOUT(CudaconvChannel, 48, fill, 44);
+
+/* One group of channels on one grid, or one field of it: the addresses are then those of the
+ * field's first row, the strides twice the frame's, the height that of the field. A job has at
+ * least one sample. */
+typedef struct CudaconvJob {
+    CudaconvChannel channels[CUDACONV_CHANNELS];
+    cudaconv_u32 channel_count;
+    cudaconv_u32 width;
+    cudaconv_u32 height;
+    /* 1: the channels fill one plane without gaps. Then they are in the order of their addresses:
+     * channel c begins c samples after channel 0, `step` is channel_count samples, the strides
+     * are equal. A plane of one channel without gaps is packed as well. Else 0. */
+    cudaconv_u32 packed;
+    /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
+     * channels without their bit have a weight of their own. 0 where there are none. */
+    cudaconv_u32 joint;
+    /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
+    cudaconv_i32 alpha;
+    cudaconv_u32 first_tile_row;
+    cudaconv_u32 tiles_across;
+} CudaconvJob;
+CUDACONV_LAYOUT(CudaconvJob, 224, tiles_across, 220);
+
+/* What all jobs of a launch have in common. */
+typedef struct CudaconvFrame {
+    CudaconvJob jobs[CUDACONV_JOBS];
+    cudaconv_u32 job_count;
+    cudaconv_u32 border;
+    cudaconv_u32 sample;
+    cudaconv_u32 shift; /* 0 but for CUDACONV_U16_LE */
+    float max_code;     /* largest code value, 2^depth - 1 */
+    cudaconv_u32 tile_height; /* rows of a tile, by the rule of the kernel in abi.rs */
+} CudaconvFrame;
+CUDACONV_LAYOUT(CudaconvFrame, 1816, tile_height, 1812);
+
+/* One linear kernel; both sides odd, at most 65. Its weights are lines of four, eight, … floats:
+ * every line is filled up with zeros to a multiple of four. Separable: a line of `width` weights
+ * from left to right, then one of `height` from top to bottom. Else `height` lines of `width`. */
+typedef struct CudaconvTaps {
+    cudaconv_u32 width;
+    cudaconv_u32 height;
+    cudaconv_u32 separable;
+    cudaconv_u32 first; /* index of its first weight, a multiple of four */
+} CudaconvTaps;
+CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
+
+/* Parameter of every kernel of the modules convolve and separable. */
+typedef struct CudaconvConvolveLaunch {
+    CudaconvFrame frame;
+    /* Device address of the weights of all kernels, float32, a multiple of 16; 0 where the
+     * kernel's description in abi.rs says that it takes the inline ones. */
+    cudaconv_u64 weights;
+    CudaconvTaps kernels[2];
+    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
+    float divisor;
+    float reciprocal; /* the float32 nearest to 1 / divisor */
+    cudaconv_u32 reserved;
+    float inline_weights[CUDACONV_INLINE_WEIGHTS];
+} CudaconvConvolveLaunch;
+CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2448, inline_weights, 1872);
+
+/* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
+ * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset
+ * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window. */
+typedef struct CudaconvBilateralLaunch {
+    CudaconvFrame frame;
+    cudaconv_u64 weights; /* as in CudaconvConvolveLaunch */
+    cudaconv_u32 radius_x;
+    cudaconv_u32 radius_y;
+    cudaconv_u32 distance;
+    float color;               /* factor of the squared distance in the exponent of 2 */
+    float color_premultiplied; /* the same for products of code value and alpha */
+    cudaconv_u32 reserved;
+    /* Largest |dx| of the window in the rows at distance dy = 0, 1, … radius_y. */
+    cudaconv_u8 spans[40];
+    float inline_weights[CUDACONV_INLINE_WEIGHTS];
+} CudaconvBilateralLaunch;
+CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
+
+#endif

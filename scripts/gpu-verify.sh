@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# On a machine with an NVIDIA GPU: runs what scripts/gpu-bundle.sh gathered, and writes what came of
+# it to tests/gpu/record.toml.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<TXT
+usage: scripts/gpu-verify.sh [--out FOLDER] [PART …]
+
+Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
+element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
+racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
+(out/gpu). The record is written when all parts ran. Fails if one failed.
+TXT
+}
+
+out=$root/out/gpu
+parts=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    modules | tests | element | sanitizer | figures | pipelines) parts+=("$1") ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+all=(modules tests element sanitizer figures pipelines)
+[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
+
+bundle=$root/.gpu
+[ -e "$bundle/env.sh" ] || die 'there is no .gpu: run scripts/gpu-bundle.sh where Rust and GStreamer are'
+# shellcheck disable=SC1091 # made by gpu-bundle.sh
+. "$bundle/env.sh"
+export CUDACONV_GPU=required
+mkdir -p "$out"
+cd "$root"
+records=$scratch/tests.toml
+: >"$records"
+failed=0
+
+# note NAME RESULT: keeps the result of a test for the record.
+note() {
+  printf '\n[[test]]\nname = "%s"\nresult = "%s"\n' "$1" "$2" >>"$records"
+  [ "$2" = ok ] || { failed=$((failed + 1)); say "FAILED: $1"; }
+}
+
+# run_tests PREFIX SECONDS LOG PROGRAM ARGUMENT…: runs a test program and notes each of its tests.
+run_tests() {
+  local prefix=$1 limit=$2 log=$3 rc=0 begun=$SECONDS name result
+  shift 3
+  timeout --kill-after=10 "$limit" "$@" >"$out/$log.log" 2>"$out/$log.err" || rc=$?
+  while read -r name result; do
+    case $result in
+      ok) note "$prefix$name" ok ;;
+      ignored*) ;;
+      *) note "$prefix$name" failed ;;
+    esac
+  done < <(sed -n 's/^test \([^ ]*\) .*\.\.\. \(.*\)/\1 \2/p; s/^test \([^ ]*\) \.\.\. \(.*\)/\1 \2/p' "$out/$log.log" | sort -u)
+  if [ "$rc" -ne 0 ] && ! grep -q '^test .*FAILED' "$out/$log.log"; then
+    note "$prefix$log ended with exit code $rc" failed
+    tail -5 "$out/$log.err" >&2
+  fi
+  say "$log: $(grep -c ' \.\.\. ok$' "$out/$log.log" || true) passed, exit code $rc, $((SECONDS - begun)) s"
+}
+
+part_modules() {
+  local cache=$scratch/cache state
+  for state in cold cached; do
+    CUDA_CACHE_PATH=$cache timeout 120 "$bundle/bin/gpu-figures" --modules | tee "$out/modules-$state.log" |
+      sed -n "s/^module/module, $state:/p"
+    [ "${PIPESTATUS[0]}" -eq 0 ] || note "modules/$state" failed
+  done
+  sed -n '/^  /p' "$out/modules-cold.log"
+  if grep -q ' [1-9][0-9]* bytes spilled' "$out/modules-cold.log"; then note modules/no-spills failed; else note modules/no-spills ok; fi
+}
+
+part_tests() {
+  run_tests gpu/ 400 tests "$bundle/bin/gpu-tests"
+  grep -v '^$' "$out/tests.err" | grep 'samples, off by\|frame [0-9]\|uploads ran' || true
+}
+
+part_element() {
+  CUDACONV_TEST_BACKEND=cuda run_tests element/ 300 element "$bundle/bin/element-tests"
+}
+
+# A few frames reach every kernel, border and kind of sample.
+sanitized=(exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral
+  exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape)
+
+part_sanitizer() {
+  local tool found=
+  for found in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/compute-sanitizer/compute-sanitizer; do
+    command -v "$found" >/dev/null 2>&1 && break
+    found=
+  done
+  [ -n "$found" ] || { note sanitizer/found failed; return; }
+  for tool in memcheck racecheck; do
+    CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$found" --tool "$tool" --error-exitcode 9 \
+      --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "${sanitized[@]}"
+    grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
+  done
+}
+
+part_figures() {
+  local rc=0
+  timeout 500 "$bundle/bin/gpu-figures" --out "$scratch/figures.toml" 2>"$out/figures.err" | tee "$out/figures.log" || rc=$?
+  if [ "$rc" -eq 0 ] && [ -e "$scratch/figures.toml" ]; then
+    note figures/all ok
+  else
+    note figures/all failed
+    tail -5 "$out/figures.err" >&2
+  fi
+}
+
+# pipeline NAME DESCRIPTION…: a pipeline that must reach its end.
+pipeline() {
+  local name=$1 rc=0
+  shift
+  # shellcheck disable=SC2086 # words of a pipeline
+  timeout 100 gst-launch-1.0 -m $* >"$out/pipeline-$name.log" 2>&1 || rc=$?
+  if [ "$rc" -eq 0 ]; then note "pipeline/$name" ok; else note "pipeline/$name" failed; tail -3 "$out/pipeline-$name.log" >&2; fi
+}
+
+# summary NAME: what the element's summary tells of frames and their way.
+summary() {
+  local field text=
+  for field in frames-in frames-out pinned-in pinned-out latency-p50-ns latency-max-ns; do
+    text+="$field $(sed -n "s/.*cudaconv-summary.* $field=(guint64)\\([0-9]*\\)[,;].*/\\1/p" "$out/pipeline-$1.log"), "
+  done
+  printf '%s: %s\n' "$1" "${text%, }"
+}
+
+part_pipelines() {
+  local clip name decoder
+  pipeline test-source 'videotestsrc num-buffers=300 ! video/x-raw,format=NV12,width=1920,height=1080 ! cudaconv backend=cuda ! fakesink'
+  summary test-source
+  for clip in "$bundle"/media/*.mp4; do
+    [ -e "$clip" ] || continue
+    for decoder in openh264dec 'nvh264dec ! cudadownload'; do
+      name=$(basename "$clip" .mp4)-${decoder%% *}
+      pipeline "$name" "filesrc location=$clip ! qtdemux ! h264parse ! $decoder ! cudaconv backend=cuda kernel=gauss5 ! fakesink"
+      summary "$name"
+    done
+  done
+}
+
+for part in "${parts[@]}"; do
+  say "== $part"
+  "part_$part"
+done
+
+if [ "${parts[*]}" = "${all[*]}" ] && [ -e "$scratch/figures.toml" ]; then
+  {
+    printf 'date = %s\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$(gpu_sources_sha256)"
+    cat "$scratch/figures.toml" "$records"
+  } >tests/gpu/record.toml
+  cp tests/gpu/record.toml "$out/"
+  say "wrote tests/gpu/record.toml"
+fi
+say "$failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Compiles the kernels to PTX and reports what each needs on each GPU architecture.
+
+Run by build-kernels.sh, in its virtual environment and from the root of the repository. Needs no
+GPU, no driver and no compiler of the host.
+"""
+import ctypes
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+SOURCES = Path("kernels")
+CHECKED_IN = SOURCES / "ptx"
+# The oldest architecture that is supported: PTX for it runs on all later ones.
+TARGET = "compute_75"
+ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"]
+# What the checked-in PTX may take in all.
+MOST_BYTES = 3_000_000
+
+
+class Tools:
+    """The compiler and the assembler from the wheels."""
+
+    def __init__(self):
+        wheels = Path(sysconfig.get_path("purelib")) / "nvidia"
+        self.nvrtc = ctypes.CDLL(str(wheels / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"))
+        self.nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
+        self.headers = wheels / "cuda_runtime" / "include"
+        self.ptxas = wheels / "cuda_nvcc" / "bin" / "ptxas"
+
+    def compile(self, source, module):
+        """The PTX of one module of `source`; exits with the compiler's log if there is any."""
+        options = [
+            f"--gpu-architecture={TARGET}",
+            f"--define-macro={module}",
+            "--std=c++17",
+            # For generic lambdas, which cannot say that they are of the device.
+            "--device-as-default-execution-space",
+            # "declared but never referenced": constants of the other modules.
+            "--diag-suppress=177",
+            # Only an explicit fmaf is a fused multiply-add: the bytes are those of the CPU.
+            "--fmad=false",
+            f"--include-path={self.headers}",
+            f"--include-path={source.parent}",
+        ]
+        program = ctypes.c_void_p()
+        name = source.name.encode()
+        self._call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(), name, 0, None, None)
+        flags = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+        failed = self.nvrtc.nvrtcCompileProgram(program, len(options), flags)
+        log = self._text(program, "ProgramLog").strip()
+        if failed or log:
+            sys.exit(f"{source}:\n{log or self.nvrtc.nvrtcGetErrorString(failed).decode()}")
+        return self._text(program, "PTX")
+
+    def _text(self, program, kind):
+        size = ctypes.c_size_t()
+        self._call(f"nvrtcGet{kind}Size", program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(f"nvrtcGet{kind}", program, buffer)
+        return buffer.value.decode()
+
+    def _call(self, name, *arguments):
+        code = getattr(self.nvrtc, name)(*arguments)
+        if code != 0:
+            sys.exit(f"{name}: {self.nvrtc.nvrtcGetErrorString(code).decode()}")
+
+    def assemble(self, ptx, architecture):
+        """What the assembler reports of each kernel in the file `ptx`: {kernel: Resources}."""
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
+            command = [self.ptxas, "--verbose", f"--gpu-name={architecture}", ptx, f"--output-file={cubin.name}"]
+            run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(f"ptxas {architecture} {ptx}:\n{run.stdout}{run.stderr}")
+        return parse_report(run.stdout + run.stderr)
+
+
+class Resources:
+    """Of one kernel on one architecture: registers of a thread, bytes."""
+
+    def __init__(self):
+        self.registers = self.shared = self.stack = self.spills = 0
+
+
+def parse_report(report):
+    found = {}
+    for line in report.splitlines():
+        if match := re.search(r"Compiling entry function '(\w+)'", line):
+            found[match[1]] = now = Resources()
+        elif match := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            now.stack, now.spills = int(match[1]), int(match[2]) + int(match[3])
+        elif match := re.search(r"Used (\d+) registers", line):
+            now.registers = int(match[1])
+            if shared := re.search(r"(\d+) bytes smem", line):
+                now.shared = int(shared[1])
+    return found
+
+
+def modules():
+    """Every module with its source: a source says `#ifdef MODULE` around the kernels of each."""
+    for source in sorted(SOURCES.glob("*.cu")):
+        for module in re.findall(r"^#ifdef (\w+)$", source.read_text(encoding="utf-8"), re.MULTILINE):
+            yield source, module
+
+
+def build(tools, check):
+    """Compiles all sources and writes the PTX, or with `check` compares it; returns the files."""
+    stale = []
+    files = []
+    for source, module in modules():
+        text = tools.compile(source, module)
+        ptx = CHECKED_IN / f"{module.lower()}.ptx"
+        files.append(ptx)
+        if ptx.exists() and ptx.read_text(encoding="utf-8") == text:
+            continue
+        if check:
+            stale.append(str(ptx))
+        else:
+            CHECKED_IN.mkdir(exist_ok=True)
+            ptx.write_text(text, encoding="utf-8")
+    left = {str(path) for path in CHECKED_IN.glob("*.ptx")} - {str(path) for path in files}
+    if stale or left:
+        for path in stale:
+            print(f"{path} is not what its source gives: run scripts/build-kernels.sh", file=sys.stderr)
+        for path in sorted(left):
+            print(f"{path} has no source", file=sys.stderr)
+        sys.exit(1)
+    return files
+
+
+def report(tools, files):
+    """Prints the table and returns the sentences on what is wrong."""
+    faults = []
+    architectures = " ".join(f"{name:>6}" for name in ARCHITECTURES)
+    print(f"{'registers of a thread':<34}{architectures}  shared bytes")
+    for file in files:
+        by_architecture = {name: tools.assemble(file, name) for name in ARCHITECTURES}
+        print(f"{file.name}, {file.stat().st_size / 1000:.0f} kB")
+        for kernel in sorted(by_architecture[ARCHITECTURES[0]]):
+            resources = [by_architecture[name][kernel] for name in ARCHITECTURES]
+            registers = " ".join(f"{found.registers:>6}" for found in resources)
+            print(f"  {kernel:<32}{registers}  {max(found.shared for found in resources):>6}")
+            for name, found in zip(ARCHITECTURES, resources):
+                if found.spills or found.stack:
+                    faults.append(f"{kernel} on {name}: {found.spills} bytes spilled, {found.stack} bytes of stack")
+    total = sum(file.stat().st_size for file in files)
+    if total > MOST_BYTES:
+        faults.append(f"{total} bytes of PTX; {MOST_BYTES} are the most")
+    return faults
+
+
+def main():
+    tools = Tools()
+    faults = report(tools, build(tools, "--check" in sys.argv[1:]))
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    sys.exit(1 if faults else 0)
+
+
+main()

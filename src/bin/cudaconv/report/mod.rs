@@ -1,0 +1,212 @@
+//! `--report`: one self-contained page about a run.
+
+mod plot;
+mod scale;
+
+use std::path::Path;
+
+use gst::glib;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::machine;
+use crate::measure::{self, COUNTED, STAGES, milliseconds};
+use crate::summary::Summary;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Writes the page about `summary` to `path`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(path: &Path, summary: &Summary) -> std::io::Result<()> {
+    std::fs::write(path, page(summary).into_string())
+}
+
+fn page(summary: &Summary) -> Markup {
+    let kernel = summary.setting("kernel");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "cudaconv " (kernel) ": " (summary.input) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { "cudaconv " (kernel) }
+                    p.input { (summary.input) }
+                    @if summary.interrupted {
+                        p.warning { "The run was interrupted: everything here is up to there." }
+                    }
+                    p.verdict.over[summary.seen.stats.over_budget > 0] { (summary.verdict()) }
+                }
+                main {
+                    (plot::plots(&summary.seen.samples, summary.seen.stats.budget))
+                    section { h2 { "Latency by stage" } (table(summary)) }
+                    section { h2 { "Run" } (pairs(facts(summary))) }
+                    section { h2 { "Settings" } (settings(summary)) }
+                    section { h2 { "Machine and versions" } (pairs(versions(summary))) }
+                }
+            }
+        }
+    }
+}
+
+/// Latency and stages in milliseconds, with the budget beside them.
+fn table(summary: &Summary) -> Markup {
+    let rows = measure::rows(&summary.seen.samples, &summary.seen.stats);
+    html! {
+        table.numbers {
+            thead { tr { th { "ms" } th { "p50" } th { "p95" } th { "p99" } th { "max" } } }
+            tbody {
+                @for row in rows {
+                    tr.total[row.name == "latency"] {
+                        th scope="row" {
+                            @if STAGES.contains(&row.name) { span class={ "key " (row.name) } {} }
+                            (row.name)
+                        }
+                        td { (milliseconds(row.p50)) }
+                        @match row.rest {
+                            Some(rest) => {
+                                td { (milliseconds(rest.p95)) }
+                                td { (milliseconds(rest.p99)) }
+                                td { (milliseconds(rest.max)) }
+                            }
+                            None => { td {} td {} td {} }
+                        }
+                    }
+                }
+                tr.budget {
+                    th scope="row" { "budget" }
+                    td { (milliseconds(summary.seen.stats.budget)) }
+                    td {} td {} td {}
+                }
+            }
+        }
+        p.note {
+            "Latency runs from a frame’s arrival at the filter until it is ready. "
+            (STAGES[COUNTED..].join(", "))
+            " is time that only the elements behind the filter took: it is not part of the latency."
+        }
+    }
+}
+
+fn pairs(pairs: Vec<(String, String)>) -> Markup {
+    html! {
+        table.pairs {
+            tbody {
+                @for (name, value) in pairs {
+                    tr { th scope="row" { (name) } td { (value) } }
+                }
+            }
+        }
+    }
+}
+
+fn facts(summary: &Summary) -> Vec<(String, String)> {
+    let facts = summary.facts().into_iter();
+    facts
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Every property; those that are not at their default stand out.
+fn settings(summary: &Summary) -> Markup {
+    html! {
+        table.pairs {
+            tbody {
+                @for setting in &summary.settings {
+                    tr.changed[setting.changed] {
+                        th scope="row" { (setting.name) }
+                        td { @if setting.value.is_empty() { "–" } @else { (setting.value) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn versions(summary: &Summary) -> Vec<(String, String)> {
+    let (major, minor, micro, _) = gst::version();
+    let date = glib::DateTime::now_local().and_then(|now| now.format("%Y-%m-%d %H:%M:%S %Z"));
+    let mut versions = vec![
+        (
+            "CPU",
+            format!(
+                "{}, {} processors, {}",
+                machine::cpu(),
+                machine::cores(),
+                machine::simd().join(" ")
+            ),
+        ),
+        ("system", machine::system()),
+        ("GStreamer", format!("{major}.{minor}.{micro}")),
+        ("cudaconv", crate::version()),
+        ("plugin", summary.plugin.clone()),
+    ];
+    versions.push(("command", command_line(std::env::args())));
+    if let Ok(date) = date {
+        versions.push(("date", date.to_string()));
+    }
+    let versions = versions.into_iter();
+    versions
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// The arguments as a shell takes them.
+fn command_line(arguments: impl Iterator<Item = String>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,=%@".contains(c);
+    arguments
+        .map(|argument| {
+            if !argument.is_empty() && argument.chars().all(plain) {
+                argument
+            } else {
+                format!("'{}'", argument.replace('\'', r"'\''"))
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::tests::made_up;
+
+    #[test]
+    fn the_page_stands_alone_and_escapes_what_came_from_outside() {
+        gst::init().unwrap();
+        let page = page(&made_up(&[1000, 2000, 40_000])).into_string();
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        assert!(page.contains("in &amp; out &lt;1&gt;.mp4"));
+        assert!(page.contains("A &lt;fast&gt; CPU &amp; more"));
+        for outside in ["http://", "https://", "<script", "<link", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("1 of 3 frames over the budget"));
+    }
+
+    #[test]
+    fn every_number_of_frames_makes_a_page_of_sensible_size() {
+        gst::init().unwrap();
+        for frames in [1, 2, 480, 481, 100_000] {
+            let latencies: Vec<u64> = (0..frames).map(|i| 1000 + i % 977).collect();
+            let page = page(&made_up(&latencies)).into_string();
+            assert!(page.len() < 400_000, "{frames}: {} bytes", page.len());
+            assert!(!page.contains("NaN") && !page.contains("inf"), "{frames}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_quoted_for_a_shell() {
+        let arguments = ["cudaconv", "it's", "a b", ""].map(String::from);
+        assert_eq!(
+            command_line(arguments.into_iter()),
+            r"cudaconv 'it'\''s' 'a b' ''"
+        );
+    }
+}

@@ -1,0 +1,329 @@
+//! Caps and settings to a filter made ready: what happens between frames, in upstream's thread.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gst::prelude::*;
+use gst::subclass::prelude::*;
+
+use super::allocation;
+use super::imp::{CudaConv, lock};
+use super::queue::{Flow, SlotWait};
+use super::settings::Settings;
+use super::streaming::{Filter, Format, Item, Stream};
+use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request};
+use crate::filter::plan::{Plan, PlanError};
+use crate::filter::{FilterSpec, Layout};
+use crate::latency::ServiceEstimate;
+
+/// `None` where the frame rate is unknown or variable.
+fn frame_duration(info: &gst_video::VideoInfo) -> Option<Duration> {
+    let fps = info.fps();
+    (fps.numer() > 0 && fps.denom() > 0)
+        .then(|| Duration::from_secs(1) * fps.denom().unsigned_abs() / fps.numer().unsigned_abs())
+}
+
+/// A first trial frame that took longer is not repeated: what it says is near enough.
+const LONG_TRIAL: Duration = Duration::from_millis(50);
+const MORE_TRIALS: u32 = 3;
+
+/// What the next frame is to be filtered with.
+pub(super) struct Wanted {
+    pub engine: Arc<dyn Engine>,
+    pub settings: Arc<Settings>,
+    serial: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FilterError {
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl CudaConv {
+    /// New caps: everything before them goes out first, then they, then all is set up anew and
+    /// warmed up.
+    pub(super) fn sink_caps(&self, caps: gst::Caps, event: gst::Event) -> Flow {
+        let format = Arc::new(self.read_caps(&caps)?);
+        let mut stream = lock(&self.stream);
+        let stream = &mut *stream;
+        let known = stream
+            .format
+            .as_ref()
+            .is_some_and(|known| known.caps == caps);
+        if known {
+            return self.enqueue_event(event);
+        }
+        self.queue.drain()?;
+        (stream.format, stream.filter, stream.pool) = (None, None, None);
+        let started = Instant::now();
+        let wanted = self.wanted()?;
+        let (filter, trial) = self.ready_filter(&wanted, &format)?;
+        self.enqueue_event(event)?;
+        self.queue.drain()?;
+        self.take_output_pool(stream, &format, &*filter.engine)?;
+        self.ask_whether_live();
+        let frame_duration = frame_duration(&format.info);
+        if self
+            .reporter
+            .start_format(trial, started.elapsed(), frame_duration)
+        {
+            self.post_latency();
+        }
+        self.install(stream, filter, wanted.serial);
+        stream.format = Some(format);
+        Ok(gst::FlowSuccess::Ok)
+    }
+
+    /// A filter that has run a trial frame, and what that took.
+    fn ready_filter(
+        &self,
+        wanted: &Wanted,
+        format: &Arc<Format>,
+    ) -> Result<(Filter, Duration), gst::FlowError> {
+        let ready = |engine: &Arc<dyn Engine>| {
+            let filter = make_filter(&wanted.settings.filter, format, engine, true)?;
+            let filter = filter.ok_or_else(|| EngineError {
+                call: "prepare".into(),
+                reason: "the engine is not ready".into(),
+                device: engine.device().into(),
+            })?;
+            let trial = warm_up(format, &*filter.prepared)?;
+            *lock(&filter.service) = ServiceEstimate::from_trial(trial);
+            Ok((filter, trial))
+        };
+        let result = ready(&wanted.engine).or_else(|error| match error {
+            FilterError::Engine(error) => ready(&self.fall_back(&wanted.settings, error)?),
+            error => Err(error),
+        });
+        result.map_err(|error| {
+            match &error {
+                FilterError::Plan(error) => {
+                    gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
+                }
+                FilterError::Engine(error) => {
+                    gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
+                }
+            }
+            gst::FlowError::NotNegotiated
+        })
+    }
+
+    /// Under `backend=auto` the CPU takes over from an engine that failed, with one warning.
+    ///
+    /// # Errors
+    /// The failure itself, where nothing takes over.
+    pub(super) fn fall_back(
+        &self,
+        settings: &Settings,
+        failure: EngineError,
+    ) -> Result<Arc<dyn Engine>, EngineError> {
+        let current = lock(&self.engine).clone();
+        if let Some(cpu) = current.filter(|engine| engine.backend() == "cpu") {
+            return Ok(cpu);
+        }
+        if settings.backend != Backend::Auto {
+            return Err(failure);
+        }
+        let opened = engine::open(Request {
+            backend: Backend::Cpu,
+            ..settings.engine_request()
+        })?;
+        *lock(&self.engine) = Some(opened.engine.clone());
+        gst::element_imp_warning!(
+            self,
+            gst::LibraryError::Failed,
+            ("{failure}. The stream goes on with the CPU from this frame on")
+        );
+        Ok(opened.engine)
+    }
+
+    fn read_caps(&self, caps: &gst::Caps) -> Result<Format, gst::FlowError> {
+        let refuse = |reason: String| {
+            gst::element_imp_error!(
+                self,
+                gst::CoreError::Negotiation,
+                ("Caps that cannot be filtered: {reason}"),
+                ["{caps}"]
+            );
+            gst::FlowError::NotNegotiated
+        };
+        let info =
+            gst_video::VideoInfo::from_caps(caps).map_err(|error| refuse(error.to_string()))?;
+        let modes = [
+            gst_video::VideoInterlaceMode::Progressive,
+            gst_video::VideoInterlaceMode::Interleaved,
+            gst_video::VideoInterlaceMode::Mixed,
+        ];
+        if !modes.contains(&info.interlace_mode()) {
+            return Err(refuse(format!(
+                "interlace-mode {:?}; accepted are progressive, interleaved and mixed",
+                info.interlace_mode()
+            )));
+        }
+        let layout = Layout::new(&info).map_err(|error| refuse(error.to_string()))?;
+        Ok(Format {
+            caps: caps.clone(),
+            info,
+            layout: Arc::new(layout),
+        })
+    }
+
+    pub(super) fn wanted(&self) -> Result<Wanted, gst::FlowError> {
+        let engine = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
+        // Read before the settings: a change in between is then seen again at the next frame.
+        let serial = self.settings_serial.load(Ordering::Acquire);
+        Ok(Wanted {
+            engine,
+            settings: self.settings(),
+            serial,
+        })
+    }
+
+    /// The filter for the next frame: the one in force, or a new one when settings, engine or
+    /// downstream changed.
+    pub(super) fn current_filter(
+        &self,
+        stream: &mut Stream,
+        wanted: &Wanted,
+        arrival: Instant,
+    ) -> Result<Arc<Filter>, gst::FlowError> {
+        stream.drained = SlotWait::default();
+        let format = stream.format.clone().ok_or(gst::FlowError::NotNegotiated)?;
+        let filter = stream.filter.clone().ok_or(gst::FlowError::NotNegotiated)?;
+        if stream.pool.is_none() || self.src_pad.needs_reconfigure() {
+            stream.drained = self.queue.drain_for(arrival)?;
+            self.take_output_pool(stream, &format, &*filter.engine)?;
+        }
+        if !Arc::ptr_eq(&wanted.engine, &filter.engine) {
+            let (filter, _) = self.ready_filter(wanted, &format)?;
+            return Ok(self.install(stream, filter, wanted.serial));
+        }
+        if wanted.serial == stream.serial {
+            return Ok(filter);
+        }
+        if filter.spec == wanted.settings.filter {
+            stream.serial = wanted.serial;
+            return Ok(filter);
+        }
+        match make_filter(&wanted.settings.filter, &format, &wanted.engine, false) {
+            Ok(Some(made)) => Ok(self.install(stream, made, wanted.serial)),
+            // Still loading: the old values apply, the next frame asks again.
+            Ok(None) => Ok(filter),
+            Err(error) => {
+                stream.serial = wanted.serial;
+                gst::element_imp_warning!(
+                    self,
+                    gst::LibraryError::Settings,
+                    ("{error}. The settings before this change stay in force")
+                );
+                Ok(filter)
+            }
+        }
+    }
+
+    fn install(&self, stream: &mut Stream, filter: Filter, serial: u64) -> Arc<Filter> {
+        let engine = &filter.engine;
+        self.reporter.set_engine(engine.backend(), engine.device());
+        self.reporter.set_method(filter.method);
+        let filter = Arc::new(filter);
+        stream.filter = Some(filter.clone());
+        stream.serial = serial;
+        filter
+    }
+
+    fn take_output_pool(
+        &self,
+        stream: &mut Stream,
+        format: &Format,
+        engine: &dyn Engine,
+    ) -> Result<(), gst::FlowError> {
+        // Consumed first: a RECONFIGURE from now on means another round.
+        self.src_pad.check_reconfigure();
+        stream.pool = None;
+        let depth = self.settings().depth;
+        let pool = allocation::decide(&self.src_pad, &format.caps, &format.info, engine, depth);
+        let pool = pool.map_err(|error| {
+            if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
+                return gst::FlowError::Flushing;
+            }
+            gst::element_imp_error!(
+                self,
+                gst::ResourceError::NoSpaceLeft,
+                ("No pool of output frames could be set up"),
+                ["{error}"]
+            );
+            gst::FlowError::Error
+        })?;
+        *lock(&self.output_pool) = Some(pool.pool.clone());
+        stream.pool = Some(pool);
+        Ok(())
+    }
+
+    /// Upstream's LATENCY answer says whether the pipeline is live.
+    fn ask_whether_live(&self) {
+        let mut query = gst::query::Latency::new();
+        if self.sink_pad.peer_query(&mut query) {
+            self.reporter.set_live(query.result().0);
+        }
+    }
+
+    pub(super) fn post_latency(&self) {
+        let message = gst::message::Latency::builder().src(&*self.obj()).build();
+        let _ = self.obj().post_message(message);
+    }
+
+    pub(super) fn enqueue_event(&self, event: gst::Event) -> Flow {
+        match self.queue.push(Item::Event(event)) {
+            Ok(()) => Ok(gst::FlowSuccess::Ok),
+            Err(item) => {
+                self.discard(vec![item]);
+                Err(gst::FlowError::Flushing)
+            }
+        }
+    }
+}
+
+/// Plans and prepares `spec`; `None` while the engine has to load something first, unless `wait`.
+pub(super) fn make_filter(
+    spec: &FilterSpec,
+    format: &Arc<Format>,
+    engine: &Arc<dyn Engine>,
+    wait: bool,
+) -> Result<Option<Filter>, FilterError> {
+    let plan = Arc::new(Plan::new(spec, &format.layout, engine.abilities())?);
+    let prepared = engine.prepare(&plan, wait)?;
+    Ok(prepared.map(|prepared| Filter {
+        spec: spec.clone(),
+        format: format.clone(),
+        engine: engine.clone(),
+        method: plan.algorithm.nick(),
+        prepared,
+        service: Mutex::new(ServiceEstimate::from_trial(Duration::ZERO)),
+    }))
+}
+
+/// Runs a trial frame, so that what comes with the first one is paid now; returns what a frame
+/// takes: the quickest of a few more, as whatever else the machine does only makes them slower.
+fn warm_up(format: &Format, prepared: &dyn Prepared) -> Result<Duration, EngineError> {
+    let interlaced = format.info.interlace_mode() == gst_video::VideoInterlaceMode::Interleaved;
+    let timed = |frame| {
+        let started = Instant::now();
+        let (frame, timing) = prepared.submit(frame).wait();
+        timing.map(|_| (frame, started.elapsed()))
+    };
+    let (mut frame, first) = timed(Frame::blank(&format.layout, interlaced))?;
+    if first > LONG_TRIAL {
+        return Ok(first);
+    }
+    let mut quickest = first;
+    for _ in 0..MORE_TRIALS {
+        let (done, trial) = timed(frame)?;
+        frame = done;
+        quickest = quickest.min(trial);
+    }
+    Ok(quickest)
+}

@@ -1,0 +1,170 @@
+//! The source side: the task that takes the queue's head, waits until it is done, and pushes it
+//! at once.
+
+use std::time::Instant;
+
+use gst::prelude::*;
+use gst::subclass::prelude::*;
+
+use super::CAT;
+use super::allocation;
+use super::imp::{CudaConv, lock};
+use super::negotiation::{FilterError, make_filter};
+use super::queue::Flow;
+use super::report::Done;
+use super::settings::Settings;
+use super::streaming::{Arrived, Filter, FilteredFrame, Item};
+use crate::engine::{EngineError, Frame};
+use crate::latency::{EngineTiming, FrameTiming, Stage};
+
+impl CudaConv {
+    /// One round of the source pad's task.
+    pub(super) fn run_task(&self) {
+        let Ok(item) = self.queue.next() else {
+            self.queue.pause(|| {
+                let _ = self.src_pad.pause_task();
+            });
+            return;
+        };
+        let result = match item {
+            Item::Event(event) => self.push_event(event),
+            // Downstream wants no more frames; only events still go there.
+            item if self.queue.peek_flow().is_err() => {
+                self.discard(vec![item]);
+                Ok(gst::FlowSuccess::Ok)
+            }
+            Item::Filtered(frame) => self.push_filtered(frame),
+            Item::Bypassed(arrived, buffer, slot) => {
+                let now = Instant::now();
+                slot.release(now);
+                // The wait for the task was for earlier frames to be taken.
+                let ready = arrived.at + arrived.wait.wait + arrived.wait.blocked;
+                let timing = FrameTiming::new(arrived.wait.wait)
+                    .with(Stage::Wait, arrived.wait.wait)
+                    .with(
+                        Stage::Blocked,
+                        arrived.wait.blocked + now.saturating_duration_since(ready),
+                    );
+                self.push_frame(&arrived, buffer, timing, true)
+            }
+        };
+        if let Some(error) = self.queue.finished(result) {
+            self.post_flow_error(error);
+        }
+    }
+
+    fn push_event(&self, event: gst::Event) -> Flow {
+        if event.type_() == gst::EventType::Eos {
+            let budget = self.settings().budget;
+            self.post_structure(self.reporter.stats("cudaconv-summary", budget));
+        }
+        // What a refused event means shows with the next frame.
+        self.src_pad.push_event(event);
+        Ok(gst::FlowSuccess::Ok)
+    }
+
+    fn push_filtered(&self, item: FilteredFrame) -> Flow {
+        let FilteredFrame {
+            arrived,
+            submitted,
+            ticket,
+            filter,
+            slot,
+        } = item;
+        let asked = Instant::now();
+        let (frame, result) = ticket.wait();
+        let (frame, engine) = match result {
+            Ok(timing) => (frame, timing),
+            Err(error) => {
+                let redone = self.redo_on_cpu(&arrived.settings, &filter, frame, error);
+                redone.inspect_err(|_| self.count_dropped(1))?
+            }
+        };
+        let got = Instant::now();
+        // The task was busy pushing while the frame got done, or it waited for it here.
+        let ready = if engine.finished > asked {
+            got
+        } else {
+            engine.finished
+        };
+        slot.release(ready);
+        let Frame { input, output, .. } = frame;
+        drop(input);
+        let buffer = allocation::into_buffer(output);
+        let wait = &arrived.wait;
+        lock(&filter.service).record(ready.saturating_duration_since(submitted));
+        self.reporter.count(|counts| {
+            counts.pinned_in += u64::from(engine.pinned_in);
+            counts.pinned_out += u64::from(engine.pinned_out);
+        });
+        let queued = engine.started.saturating_duration_since(submitted);
+        let total = ready.saturating_duration_since(arrived.at);
+        let timing = FrameTiming::new(total.saturating_sub(wait.blocked))
+            .with(Stage::Wait, wait.wait + queued)
+            .with(Stage::CopyIn, engine.copy_in)
+            .with(Stage::Upload, engine.upload)
+            .with(Stage::Kernel, engine.kernel)
+            .with(Stage::Download, engine.download)
+            .with(
+                Stage::Blocked,
+                wait.blocked + got.saturating_duration_since(ready),
+            );
+        self.push_frame(&arrived, buffer, timing, false)
+    }
+
+    /// Counts and tells what a frame cost, then pushes it.
+    fn push_frame(
+        &self,
+        arrived: &Arrived,
+        buffer: gst::Buffer,
+        timing: FrameTiming,
+        bypassed: bool,
+    ) -> Flow {
+        let done = Done {
+            number: arrived.number,
+            pts: arrived.pts,
+            timing,
+            bypassed,
+        };
+        let telling = self.reporter.finished(&done, &arrived.settings);
+        for structure in telling.messages {
+            self.post_structure(structure);
+        }
+        if telling.notify {
+            self.obj().notify("last-message");
+        }
+        if telling.latency_changed {
+            self.post_latency();
+        }
+        gst::trace!(
+            CAT,
+            imp = self,
+            "frame {} after {:?}",
+            done.number,
+            timing.latency
+        );
+        self.src_pad.push(buffer)
+    }
+
+    /// The engine failed on `frame`: under `backend=auto` the CPU does it again and goes on from
+    /// there, so that no frame is lost, doubled or passed unfiltered.
+    fn redo_on_cpu(
+        &self,
+        settings: &Settings,
+        filter: &Filter,
+        frame: Frame,
+        error: EngineError,
+    ) -> Result<(Frame, EngineTiming), gst::FlowError> {
+        let redone = self.fall_back(settings, error).map_err(FilterError::from);
+        let redone = redone.and_then(|cpu| make_filter(&filter.spec, &filter.format, &cpu, true));
+        let redone = redone.and_then(|filter| {
+            let filter = filter.expect("the CPU engine has nothing to load");
+            let (frame, timing) = filter.prepared.submit(frame).wait();
+            Ok((frame, timing?))
+        });
+        redone.map_err(|error| {
+            gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
+            gst::FlowError::Error
+        })
+    }
+}

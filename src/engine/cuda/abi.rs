@@ -1,0 +1,199 @@
+//! What the host hands to every kernel, and how kernels are launched: the mirror of
+//! `kernels/abi.h`, whose comments say what the members mean. Knows nothing of plans:
+//! [`super::choose`] picks the kernel of one.
+//!
+//! To launch: jobs that share an operation and a border go together, at most [`MAX_JOBS`] a
+//! launch; jobs without a filter join any launch, or make one of their own. [`Kernel::place`] puts
+//! the jobs' tiles into the grid and says how large everything is.
+
+/// Most channels of a job.
+pub const MAX_CHANNELS: usize = 4;
+/// Most jobs of a launch.
+pub const MAX_JOBS: usize = 8;
+/// Weights that travel in a launch.
+pub const INLINE_WEIGHTS: usize = 144;
+/// Largest distance of a tap from the centre, per axis, in samples.
+pub const MAX_RADIUS: usize = 32;
+/// Rows of device planes that begin at multiples of this many bytes are read and written fastest.
+pub const ROW_ALIGNMENT: usize = 16;
+
+/// Values of [`Channel::action`].
+pub mod action {
+    pub const COPY: u32 = 0;
+    pub const FILL: u32 = 1;
+    pub const FILTER: u32 = 2;
+}
+
+/// Values of [`Frame::border`].
+pub mod border {
+    pub const REPLICATE: u32 = 0;
+    pub const REFLECT: u32 = 1;
+    pub const REFLECT101: u32 = 2;
+    pub const WRAP: u32 = 3;
+    pub const CONSTANT: u32 = 4;
+}
+
+/// Values of [`Frame::sample`].
+pub mod sample {
+    pub const U8: u32 = 0;
+    pub const U16_LE: u32 = 1;
+    pub const U16_BE: u32 = 2;
+}
+
+/// Values of [`BilateralLaunch::distance`].
+pub mod distance {
+    pub const L1: u32 = 0;
+    pub const L2: u32 = 1;
+}
+
+/// One channel of a job.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Channel {
+    pub input: u64,
+    pub output: u64,
+    pub input_stride: u32,
+    pub output_stride: u32,
+    pub step: u32,
+    pub action: u32,
+    pub zero: f32,
+    pub offset: f32,
+    pub beyond: f32,
+    pub fill: u32,
+}
+
+/// One group of channels on one grid, or one field of it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Job {
+    pub channels: [Channel; MAX_CHANNELS],
+    pub channel_count: u32,
+    pub width: u32,
+    pub height: u32,
+    pub packed: u32,
+    pub joint: u32,
+    pub alpha: i32,
+    pub first_tile_row: u32,
+    pub tiles_across: u32,
+}
+
+/// What all jobs of a launch have in common.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Frame {
+    pub jobs: [Job; MAX_JOBS],
+    pub job_count: u32,
+    pub border: u32,
+    pub sample: u32,
+    pub shift: u32,
+    pub max_code: f32,
+    pub tile_height: u32,
+}
+
+/// One linear kernel.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Taps {
+    pub width: u32,
+    pub height: u32,
+    pub separable: u32,
+    pub first: u32,
+}
+
+/// Parameter of the linear kernels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConvolveLaunch {
+    pub frame: Frame,
+    pub weights: u64,
+    pub kernels: [Taps; 2],
+    pub kernel_count: u32,
+    pub divisor: f32,
+    pub reciprocal: f32,
+    pub reserved: u32,
+    pub inline_weights: [f32; INLINE_WEIGHTS],
+}
+
+/// Parameter of the bilateral kernels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BilateralLaunch {
+    pub frame: Frame,
+    pub weights: u64,
+    pub radius_x: u32,
+    pub radius_y: u32,
+    pub distance: u32,
+    pub color: f32,
+    pub color_premultiplied: f32,
+    pub reserved: u32,
+    pub spans: [u8; 40],
+    pub inline_weights: [f32; INLINE_WEIGHTS],
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Job {
+            channels: [Channel::default(); MAX_CHANNELS],
+            channel_count: 0,
+            width: 0,
+            height: 0,
+            packed: 0,
+            joint: 0,
+            alpha: -1,
+            first_tile_row: 0,
+            tiles_across: 0,
+        }
+    }
+}
+
+impl Default for ConvolveLaunch {
+    fn default() -> Self {
+        ConvolveLaunch {
+            frame: Frame::default(),
+            weights: 0,
+            kernels: [Taps::default(); 2],
+            kernel_count: 0,
+            divisor: 1.0,
+            reciprocal: 1.0,
+            reserved: 0,
+            inline_weights: [0.0; INLINE_WEIGHTS],
+        }
+    }
+}
+
+impl Default for BilateralLaunch {
+    fn default() -> Self {
+        BilateralLaunch {
+            frame: Frame::default(),
+            weights: 0,
+            radius_x: 0,
+            radius_y: 0,
+            distance: 0,
+            color: 0.0,
+            color_premultiplied: 0.0,
+            reserved: 0,
+            spans: [0; 40],
+            inline_weights: [0.0; INLINE_WEIGHTS],
+        }
+    }
+}
+
+/// Floats that a line of `count` weights takes.
+pub fn line_length(count: usize) -> usize {
+    count.next_multiple_of(4)
+}
+
+/// Appends a line of weights, filled up with zeros.
+pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
+    let end = weights.len() + line_length(line.len());
+    weights.extend_from_slice(line);
+    weights.resize(end, 0.0);
+}
+
+#[path = "abi/kernels.rs"]
+mod kernels;
+#[cfg(test)]
+#[path = "abi/tests.rs"]
+mod tests;
+
+pub use kernels::{Extent, Geometry, Kernel, Module, Needs, Parameter, Weights};

@@ -1,0 +1,293 @@
+//! The kernels: one row of data each, and the geometry of a launch.
+
+use super::{Frame, Job, MAX_JOBS};
+
+/// The structure that a kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Parameter {
+    /// [`super::ConvolveLaunch`]
+    Convolve,
+    /// [`super::BilateralLaunch`]
+    Bilateral,
+}
+
+/// Where a kernel reads its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// From `inline_weights` alone; `weights` may be 0.
+    Inline,
+    /// From device memory at `weights` alone.
+    Device,
+}
+
+/// Samples across a tile.
+#[derive(Debug, Clone, Copy)]
+enum Across {
+    Samples(u32),
+    /// As many as fill 128 bytes with the interleaved channels of a packed job, 96 for three.
+    PackedBytes,
+}
+
+struct Description {
+    name: &'static str,
+    module: Module,
+    parameter: Parameter,
+    weights: Weights,
+    /// Threads of a block.
+    threads: u32,
+    across: Across,
+    /// Rows of a tile, of which the first for which there is room is taken.
+    heights: &'static [u32],
+}
+
+macro_rules! modules {
+    ($($module:ident = $name:literal,)*) => {
+        /// What the driver compiles and loads at once: a PTX file. As small as can be, so that a
+        /// start waits for no more than it uses.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Module {
+            $($module,)*
+        }
+
+        impl Module {
+            pub const ALL: [Module; [$(Module::$module),*].len()] = [$(Module::$module),*];
+
+            /// The name of its file, `kernels/ptx/NAME.ptx`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Module::$module => $name,)*
+                }
+            }
+        }
+    };
+}
+
+modules! {
+    ConvolveNaive = "convolve_naive",
+    ConvolveTileU8 = "convolve_tile_u8",
+    ConvolveTileU16 = "convolve_tile_u16",
+    SeparableU8 = "separable_u8",
+    SeparableU16 = "separable_u16",
+    SeparableU8R1 = "separable_u8_r1",
+    SeparableU8R2 = "separable_u8_r2",
+    SeparableU8R3 = "separable_u8_r3",
+    SeparableU8R4 = "separable_u8_r4",
+    SeparableU8R8 = "separable_u8_r8",
+    BilateralNaive = "bilateral_naive",
+    BilateralTileU8 = "bilateral_tile_u8",
+    BilateralTileU16 = "bilateral_tile_u16",
+    BilateralTableU8 = "bilateral_table_u8",
+    BilateralJointU8 = "bilateral_joint_u8",
+}
+
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $kernel:ident = $name:literal, $module:ident, $parameter:ident,
+       $weights:ident, $threads:literal, $across:expr, $heights:expr;)*) => {
+        /// A kernel, as a function of a module.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kernel {
+            $($(#[$doc])* $kernel,)*
+        }
+
+        impl Kernel {
+            pub const ALL: [Kernel; [$(Kernel::$kernel),*].len()] = [$(Kernel::$kernel),*];
+
+            fn describe(self) -> Description {
+                match self {
+                    $(Kernel::$kernel => Description {
+                        name: $name,
+                        module: Module::$module,
+                        parameter: Parameter::$parameter,
+                        weights: Weights::$weights,
+                        threads: $threads,
+                        across: $across,
+                        heights: &$heights,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+use Across::{PackedBytes, Samples};
+
+// Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
+#[rustfmt::skip]
+kernels! {
+    /// One thread a sample, every tap from global memory: any linear kernel.
+    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    /// Shared-memory tile with halo: any linear kernel.
+    ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16];
+    ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16];
+    /// Both passes fused: separable kernels up to 65 + 65 taps.
+    SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), [32];
+    SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), [32];
+    /// The same up to 3 + 3 taps, and the magnitude of two such, without premultiplication; what
+    /// lies beyond the edge is a code value.
+    SeparableU8R1 = "separable_u8_r1", SeparableU8R1, Convolve, Inline, 256, PackedBytes, [30];
+    /// Up to 5 + 5 taps, one kernel.
+    SeparableU8R2 = "separable_u8_r2", SeparableU8R2, Convolve, Inline, 256, PackedBytes, [28];
+    SeparableU8R3 = "separable_u8_r3", SeparableU8R3, Convolve, Inline, 256, PackedBytes, [26];
+    SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
+    /// Up to 17 + 17 taps.
+    SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
+    /// One thread a sample, every tap from global memory: any bilateral.
+    BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
+    BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
+    /// Shared-memory tile with halo: any bilateral for whose tile there is room; what lies beyond
+    /// the edge of joint or premultiplied channels is a code value.
+    BilateralTileU8 = "bilateral_tile_u8", BilateralTileU8, Bilateral, Device, 256, Samples(32), [32, 16];
+    BilateralTileU16 = "bilateral_tile_u16", BilateralTileU16, Bilateral, Device, 256, Samples(32), [32, 16];
+    /// Weights by a table: radius up to 8, channels with a weight of their own, without
+    /// premultiplication; what lies beyond the edge is a code value.
+    BilateralTableU8 = "bilateral_table_u8", BilateralTableU8, Bilateral, Inline, 256, Samples(32), [64];
+    /// Three packed differences at once: joint channels alone, by the L1 distance, without
+    /// premultiplication; what lies beyond the edge is a code value.
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
+}
+
+/// A grid or a block, in blocks or threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    pub x: u32,
+    pub y: u32,
+}
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    pub grid: Extent,
+    pub block: Extent,
+    /// Dynamic shared memory of a block; at most the 48 KiB that every device grants without
+    /// being asked.
+    pub shared_bytes: u32,
+}
+
+/// What the jobs of a launch ask of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// One of them has an alpha channel that premultiplies.
+    pub premultiplied: bool,
+    /// One of them has channels with one joint weight.
+    pub joint: bool,
+}
+
+impl Needs {
+    fn of(jobs: &[Job]) -> Needs {
+        Needs {
+            premultiplied: jobs.iter().any(|job| job.alpha >= 0),
+            joint: jobs.iter().any(|job| job.joint != 0),
+        }
+    }
+}
+
+/// Dynamic shared memory that every device grants a block without being asked.
+const SHARED_BYTES: usize = 48 * 1024;
+
+/// Samples across a tile of `job`, all channels of each.
+pub(super) fn tile_width(kernel: Kernel, job: &Job) -> u32 {
+    match (kernel.describe().across, job.packed, job.channel_count) {
+        (Samples(samples), ..) => samples,
+        (PackedBytes, 1, 3) => 32,
+        (PackedBytes, 1, channels) => 128 / channels,
+        (PackedBytes, ..) => 128,
+    }
+}
+
+/// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
+fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Needs) -> usize {
+    use Kernel::*;
+    let (width, rows) = (2 * radius.0 + 1, height + 2 * radius.1);
+    let words = match kernel {
+        ConvolveTileU8 | ConvolveTileU16 => {
+            let tile = (64 + width.next_multiple_of(8)) * rows;
+            let means = if needs.premultiplied { 64 * height } else { 0 };
+            tile + means
+        }
+        SeparableU8 | SeparableU16 => {
+            let band = 16 * (64 + width.next_multiple_of(8));
+            let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
+            band + 64 * rows_read
+        }
+        BilateralTileU8 => (32 + 2 * radius.0) * rows,
+        BilateralTileU16 => {
+            let several = needs.joint || needs.premultiplied;
+            (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
+        }
+        BilateralJointU8 => {
+            let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
+            exponents + (32 + 2 * radius.0) * rows
+        }
+        _ => 0,
+    };
+    4 * words
+}
+
+impl Kernel {
+    /// The name of the function in its module.
+    pub fn name(self) -> &'static str {
+        self.describe().name
+    }
+
+    /// The module that holds it.
+    pub fn module(self) -> Module {
+        self.describe().module
+    }
+
+    /// Its only parameter.
+    pub fn parameter(self) -> Parameter {
+        self.describe().parameter
+    }
+
+    /// Where it reads its weights.
+    pub fn weights(self) -> Weights {
+        self.describe().weights
+    }
+
+    /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples
+    /// beyond the centre, or `None` where no tile fits into what every device grants.
+    fn tile(self, radius: (usize, usize), needs: Needs) -> Option<(u32, u32)> {
+        self.describe().heights.iter().find_map(|&height| {
+            let bytes = shared_bytes(self, height as usize, radius, needs);
+            (bytes <= SHARED_BYTES).then_some((height, bytes as u32))
+        })
+    }
+
+    /// Whether there is room for jobs that need `needs` with a filter that reaches `radius` samples
+    /// beyond the centre, horizontally and vertically.
+    pub fn fits(self, radius: (usize, usize), needs: Needs) -> bool {
+        self.tile(radius, needs).is_some()
+    }
+
+    /// Stacks the tiles of the jobs of `frame` in a grid: sets `first_tile_row` and
+    /// `tiles_across` of each, and `tile_height`. `radius` is how far the filter reaches beyond
+    /// the centre, horizontally and vertically.
+    ///
+    /// # Panics
+    /// When there are no jobs or more than [`MAX_JOBS`], one is empty, or the kernel does not
+    /// [fit](Self::fits).
+    pub fn place(self, frame: &mut Frame, radius: (usize, usize)) -> Geometry {
+        let count = frame.job_count as usize;
+        assert!((1..=MAX_JOBS).contains(&count), "1 to 8 jobs a launch");
+        let jobs = &mut frame.jobs[..count];
+        let (tile_height, shared_bytes) = (self.tile(radius, Needs::of(jobs))).expect("it fits");
+        let mut grid = Extent { x: 0, y: 0 };
+        for job in jobs {
+            assert!(job.width > 0 && job.height > 0, "a job without samples");
+            job.first_tile_row = grid.y;
+            job.tiles_across = job.width.div_ceil(tile_width(self, job));
+            grid.x = grid.x.max(job.tiles_across);
+            grid.y += job.height.div_ceil(tile_height);
+        }
+        frame.tile_height = tile_height;
+        Geometry {
+            grid,
+            block: Extent {
+                x: self.describe().threads,
+                y: 1,
+            },
+            shared_bytes,
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The interface against its header, and the geometry of launches.
+
+use super::*;
+use std::mem::{offset_of, size_of};
+
+const HEADER: &str = include_str!("../../../../kernels/abi.h");
+
+/// The value of `#define CUDACONV_name value` in the header.
+fn defined(name: &str) -> usize {
+    let line = (HEADER.lines())
+        .find_map(|line| line.strip_prefix("#define CUDACONV_")?.strip_prefix(name))
+        .filter(|rest| rest.starts_with(' '))
+        .unwrap_or_else(|| panic!("the header defines no {name}"));
+    let value = line.split_whitespace().next().expect("a value");
+    value.parse().expect("a whole number")
+}
+
+/// Size, name of the last member and its offset as the header asserts them.
+fn asserted(name: &str) -> (usize, &'static str, usize) {
+    let start = format!("CUDACONV_LAYOUT(Cudaconv{name}, ");
+    let line = HEADER.lines().find_map(|line| line.strip_prefix(&start));
+    let line = line.unwrap_or_else(|| panic!("the header asserts nothing of {name}"));
+    let parts: Vec<&str> = line.trim_end_matches(");").split(", ").collect();
+    (
+        parts[0].parse().unwrap(),
+        parts[1],
+        parts[2].parse().unwrap(),
+    )
+}
+
+#[test]
+fn structures_are_laid_out_as_the_header_asserts() {
+    macro_rules! same {
+        ($name:ident, $last:ident) => {
+            assert_eq!(
+                asserted(stringify!($name)),
+                (
+                    size_of::<$name>(),
+                    stringify!($last),
+                    offset_of!($name, $last)
+                )
+            );
+        };
+    }
+    same!(Channel, fill);
+    same!(Job, tiles_across);
+    same!(Frame, tile_height);
+    same!(Taps, first);
+    same!(ConvolveLaunch, inline_weights);
+    same!(BilateralLaunch, inline_weights);
+    // All parameters of a kernel together.
+    assert!(size_of::<BilateralLaunch>().max(size_of::<ConvolveLaunch>()) <= 4096);
+}
+
+#[test]
+fn members_stand_in_the_order_of_the_header() {
+    let members = |name: &str| -> Vec<String> {
+        let body = HEADER
+            .split_once(&format!("typedef struct Cudaconv{name} {{"))
+            .unwrap()
+            .1;
+        let body = body.split_once(&format!("}} Cudaconv{name};")).unwrap().0;
+        let mut code = String::new();
+        let mut rest = body;
+        while let Some((before, after)) = rest.split_once("/*") {
+            code.push_str(before);
+            rest = after.split_once("*/").expect("a comment that ends").1;
+        }
+        code.push_str(rest);
+        let names = code.split(';').filter_map(|member| {
+            let member = member.split('[').next()?;
+            member.split_whitespace().last().map(str::to_owned)
+        });
+        names.collect()
+    };
+    macro_rules! same {
+        ($name:ident { $($member:ident),* }) => {
+            assert_eq!(members(stringify!($name)), [$(stringify!($member)),*]);
+            let offsets = [$(offset_of!($name, $member)),*];
+            assert!(offsets.is_sorted(), "{offsets:?}");
+            // Nothing in Rust that the header lacks.
+            #[allow(unused_variables)]
+            let all = |value: $name| { let $name { $($member),* } = value; };
+        };
+    }
+    same!(Channel {
+        input,
+        output,
+        input_stride,
+        output_stride,
+        step,
+        action,
+        zero,
+        offset,
+        beyond,
+        fill
+    });
+    same!(Job {
+        channels,
+        channel_count,
+        width,
+        height,
+        packed,
+        joint,
+        alpha,
+        first_tile_row,
+        tiles_across
+    });
+    same!(Frame {
+        jobs,
+        job_count,
+        border,
+        sample,
+        shift,
+        max_code,
+        tile_height
+    });
+    same!(Taps {
+        width,
+        height,
+        separable,
+        first
+    });
+    same!(ConvolveLaunch {
+        frame,
+        weights,
+        kernels,
+        kernel_count,
+        divisor,
+        reciprocal,
+        reserved,
+        inline_weights
+    });
+    same!(BilateralLaunch {
+        frame,
+        weights,
+        radius_x,
+        radius_y,
+        distance,
+        color,
+        color_premultiplied,
+        reserved,
+        spans,
+        inline_weights
+    });
+}
+
+#[test]
+fn constants_are_those_of_the_header() {
+    assert_eq!(defined("CHANNELS"), MAX_CHANNELS);
+    assert_eq!(defined("JOBS"), MAX_JOBS);
+    assert_eq!(defined("INLINE_WEIGHTS"), INLINE_WEIGHTS);
+    assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
+    for (name, value) in [
+        ("COPY", action::COPY),
+        ("FILL", action::FILL),
+        ("FILTER", action::FILTER),
+        ("REPLICATE", border::REPLICATE),
+        ("REFLECT", border::REFLECT),
+        ("REFLECT101", border::REFLECT101),
+        ("WRAP", border::WRAP),
+        ("CONSTANT", border::CONSTANT),
+        ("U8", sample::U8),
+        ("U16_LE", sample::U16_LE),
+        ("U16_BE", sample::U16_BE),
+        ("L1", distance::L1),
+        ("L2", distance::L2),
+    ] {
+        assert_eq!(defined(name), value as usize, "{name}");
+    }
+}
+
+#[test]
+fn lines_of_weights_are_filled_up_with_zeros() {
+    let mut weights = Vec::new();
+    push_line(&mut weights, &[1.0, 2.0, 1.0]);
+    push_line(&mut weights, &[3.0; 5]);
+    push_line(&mut weights, &[4.0; 4]);
+    let (a, b) = (
+        [1.0, 2.0, 1.0, 0.0],
+        [3.0, 3.0, 3.0, 3.0, 3.0, 0.0, 0.0, 0.0],
+    );
+    assert_eq!(weights, [&a[..], &b[..], &[4.0; 4]].concat());
+    let longest = 2 * line_length(2 * MAX_RADIUS + 1);
+    assert!(
+        longest <= INLINE_WEIGHTS,
+        "every separable kernel is inline"
+    );
+}
+
+fn frame(sizes: &[(u32, u32)]) -> Frame {
+    let mut frame = Frame {
+        job_count: sizes.len() as u32,
+        ..Frame::default()
+    };
+    for (job, &(width, height)) in frame.jobs.iter_mut().zip(sizes) {
+        (job.width, job.height, job.channel_count) = (width, height, 1);
+    }
+    frame
+}
+
+#[test]
+fn tiles_cover_every_job_once() {
+    for kernel in Kernel::ALL {
+        for sizes in [
+            vec![(1, 1)],
+            vec![(1920, 1080), (960, 540)],
+            vec![(33, 17); 8],
+        ] {
+            let mut frame = frame(&sizes);
+            let grid = kernel.place(&mut frame, (3, 3)).grid;
+            let mut rows = 0;
+            for job in &frame.jobs[..sizes.len()] {
+                let width = kernels::tile_width(kernel, job);
+                assert_eq!(job.first_tile_row, rows);
+                assert!(job.tiles_across * width >= job.width);
+                assert!((job.tiles_across - 1) * width < job.width);
+                assert!(job.tiles_across <= grid.x);
+                rows += job.height.div_ceil(frame.tile_height);
+            }
+            assert_eq!(grid.y, rows);
+        }
+    }
+}
+
+#[test]
+fn launches_are_within_what_every_device_grants() {
+    for kernel in Kernel::ALL {
+        let mut frame = frame(&[(16384, 16384); MAX_JOBS]);
+        for radius in 0..=MAX_RADIUS {
+            if !kernel.fits((radius, radius), Needs::default()) {
+                continue;
+            }
+            let geometry = kernel.place(&mut frame, (radius, radius));
+            assert!(geometry.grid.y <= 65535, "{kernel:?}: {geometry:?}");
+            assert!(geometry.block.x * geometry.block.y <= 1024);
+            assert!(geometry.shared_bytes <= 48 * 1024, "{kernel:?} {radius}");
+        }
+    }
+}
+
+#[test]
+fn every_radius_has_a_tile_but_for_several_wide_samples() {
+    let all = (MAX_RADIUS, MAX_RADIUS);
+    let (one, several) = (
+        Needs::default(),
+        Needs {
+            premultiplied: true,
+            joint: true,
+        },
+    );
+    for kernel in [
+        Kernel::ConvolveTileU16,
+        Kernel::SeparableU16,
+        Kernel::BilateralTileU8,
+    ] {
+        assert!(
+            kernel.fits(all, one) && kernel.fits(all, several),
+            "{kernel:?}"
+        );
+    }
+    assert!(Kernel::BilateralTileU16.fits(all, one));
+    assert!(Kernel::BilateralTileU16.fits((27, 27), several));
+    assert!(!Kernel::BilateralTileU16.fits((28, 28), several));
+}

@@ -1,0 +1,266 @@
+//! Which kernel computes a job of a plan.
+
+use super::abi::{Kernel, Needs};
+use crate::filter::Layout;
+use crate::filter::layout::{Channel, Role, Sample};
+use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
+use crate::filter::spec::{Border, Distance};
+
+/// Of the kernel that looks weights up.
+const LARGEST_TABLE_RADIUS: usize = 8;
+
+/// How far `operation` reaches beyond the centre, horizontally and vertically.
+pub fn radius(operation: &Operation) -> (usize, usize) {
+    match operation {
+        Operation::None => (0, 0),
+        Operation::Correlate(kernel) => kernel.taps.radius(),
+        Operation::Magnitude { x, y } => {
+            let (a, b) = (x.taps.radius(), y.taps.radius());
+            (a.0.max(b.0), a.1.max(b.1))
+        }
+        Operation::Bilateral(bilateral) => (bilateral.radius_x, bilateral.radius_y),
+    }
+}
+
+/// The kernel that computes `job`, of a plan for `layout`, by `algorithm`, or `None` where there
+/// is none. Any kernel for the samples of a layout copies and fills.
+pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel> {
+    use Kernel::*;
+    let (for_u8, for_u16) = match (&job.operation, algorithm) {
+        (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
+        (Operation::Bilateral(bilateral), Algorithm::Tile | Algorithm::Direct) => {
+            return Some(of_bilateral(layout, job, bilateral));
+        }
+        (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (_, Algorithm::Tile | Algorithm::Direct) => (ConvolveTileU8, ConvolveTileU16),
+        (operation, Algorithm::Separable) if is_separable(operation) => (
+            small_separable(layout, job).unwrap_or(SeparableU8),
+            SeparableU16,
+        ),
+        _ => return None,
+    };
+    Some(match layout.sample {
+        Sample::U8 => for_u8,
+        Sample::U16Le { .. } | Sample::U16Be => for_u16,
+    })
+}
+
+fn is_separable(operation: &Operation) -> bool {
+    let separable = |kernel: &Correlation| matches!(kernel.taps, Taps::Separable { .. });
+    match operation {
+        Operation::Correlate(kernel) => separable(kernel),
+        Operation::Magnitude { x, y } => separable(x) && separable(y),
+        Operation::None | Operation::Bilateral(_) => false,
+    }
+}
+
+/// The smallest of the kernels for few taps that computes `job`. They hold bytes, of which those
+/// beyond the edge must be some too.
+fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
+    if job.premultiply || !edge_is_code(layout, job) {
+        return None;
+    }
+    let (rx, ry) = radius(&job.operation);
+    let magnitude = matches!(job.operation, Operation::Magnitude { .. });
+    match rx.max(ry) {
+        0 | 1 => Some(Kernel::SeparableU8R1),
+        _ if magnitude => None,
+        2 => Some(Kernel::SeparableU8R2),
+        3 => Some(Kernel::SeparableU8R3),
+        4 => Some(Kernel::SeparableU8R4),
+        5..=8 => Some(Kernel::SeparableU8R8),
+        _ => None,
+    }
+}
+
+/// The fastest kernel that computes the bilateral `job`.
+fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+    let filtered = || {
+        let channels = job.group.channels.iter().zip(&job.actions);
+        channels.filter(|(_, action)| matches!(action, Action::Filter { .. }))
+    };
+    let joint = |channel: &Channel| channel.role == Role::Colour;
+    let needs = Needs {
+        premultiplied: job.premultiply,
+        joint: filtered().any(|(channel, _)| joint(channel)),
+    };
+    let radius = (bilateral.radius_x, bilateral.radius_y);
+    let all_joint = filtered().all(|(channel, _)| joint(channel));
+    // Tiles of code values, not of floats.
+    let codes = edge_is_code(layout, job);
+    let bytes = layout.sample == Sample::U8 && codes && !job.premultiply;
+    let tile = match layout.sample {
+        Sample::U8 => Kernel::BilateralTileU8,
+        _ => Kernel::BilateralTileU16,
+    };
+    if bytes && !needs.joint && radius.0.max(radius.1) <= LARGEST_TABLE_RADIUS {
+        Kernel::BilateralTableU8
+    } else if bytes
+        && all_joint
+        && bilateral.distance == Distance::L1
+        && Kernel::BilateralJointU8.fits(radius, needs)
+    {
+        Kernel::BilateralJointU8
+    } else if tile.fits(radius, needs) && (codes || !(needs.joint || needs.premultiplied)) {
+        tile
+    } else if layout.sample == Sample::U8 {
+        Kernel::BilateralNaiveU8
+    } else {
+        Kernel::BilateralNaiveU16
+    }
+}
+
+/// Whether what lies beyond the edge of every filtered channel is a code value: it is not, where
+/// the border's constant is a fraction or out of range.
+fn edge_is_code(layout: &Layout, job: &Job) -> bool {
+    let is_code = |action: &Action| match *action {
+        Action::Filter { zero, beyond, .. } => {
+            let code = zero + beyond;
+            code.fract() == 0.0 && (0.0..=layout.max_code() as f32).contains(&code)
+        }
+        Action::Copy | Action::Fill(_) => true,
+    };
+    job.border != Border::Constant || job.actions.iter().all(is_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::cuda::ABILITIES;
+    use crate::filter::plan::Plan;
+    use crate::filter::spec::{self, FilterSpec};
+
+    /// The kernels of the jobs of a plan for 64x48 pixels.
+    fn kernels(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+        gst::init().unwrap();
+        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+        let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
+        let jobs = plan.jobs.iter();
+        jobs.map(|job| kernel(plan.algorithm, &layout, job).unwrap())
+            .collect()
+    }
+
+    fn of(kernel: spec::Kernel) -> FilterSpec {
+        FilterSpec {
+            kernel,
+            ..FilterSpec::default()
+        }
+    }
+
+    use Kernel::*;
+    use gst_video::VideoFormat as Format;
+    use spec::Kernel::{Bilateral, Custom, Emboss, Gauss, Gauss3, Gauss9, Sobel};
+
+    #[test]
+    fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
+        assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [SeparableU8R1; 2]);
+        assert_eq!(kernels(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
+        assert_eq!(kernels(Format::Gray8, &of(Sobel)), [SeparableU8R1]);
+        let radius = |radius| FilterSpec {
+            radius,
+            ..of(Gauss)
+        };
+        // Half as many taps on a grid of half as many samples.
+        assert_eq!(
+            kernels(Format::I420, &radius(8)),
+            [SeparableU8R8, SeparableU8R4, SeparableU8R4]
+        );
+        assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
+        assert_eq!(kernels(Format::Gray16Be, &of(Gauss3)), [SeparableU16]);
+    }
+
+    #[test]
+    fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
+        let premultiplied = FilterSpec {
+            alpha: spec::Alpha::Premultiply,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Rgba, &premultiplied), [SeparableU8]);
+        let constant = |kernel, border_value| FilterSpec {
+            border: Border::Constant,
+            border_value,
+            ..of(kernel)
+        };
+        assert_eq!(
+            kernels(Format::Gray8, &constant(Gauss3, 7.0)),
+            [SeparableU8R1]
+        );
+        assert_eq!(
+            kernels(Format::Gray8, &constant(Gauss3, 7.5)),
+            [SeparableU8]
+        );
+        // Above the zero level of 16.
+        assert_eq!(
+            kernels(Format::Y444, &constant(Gauss3, 250.0)),
+            [SeparableU8, SeparableU8R1, SeparableU8R1]
+        );
+        assert_eq!(
+            kernels(Format::Gray8, &constant(Bilateral, 0.5)),
+            [BilateralTileU8]
+        );
+        assert_eq!(
+            kernels(Format::Rgb, &constant(Bilateral, 0.5)),
+            [BilateralNaiveU8]
+        );
+    }
+
+    #[test]
+    fn full_kernels_are_for_tiles() {
+        assert_eq!(kernels(Format::Gray8, &of(Emboss)), [ConvolveTileU8]);
+        assert_eq!(kernels(Format::P01010le, &of(Emboss)), [ConvolveTileU16; 2]);
+        let naive = FilterSpec {
+            method: spec::Method::Naive,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray8, &naive), [ConvolveNaiveU8]);
+    }
+
+    #[test]
+    fn the_bilateral_goes_by_what_shares_a_weight() {
+        assert_eq!(kernels(Format::Nv12, &of(Bilateral)), [BilateralTableU8; 2]);
+        assert_eq!(kernels(Format::Rgbx, &of(Bilateral)), [BilateralJointU8]);
+        assert_eq!(kernels(Format::Gbr, &of(Bilateral)), [BilateralJointU8]);
+        let euclidean = FilterSpec {
+            distance: Distance::L2,
+            ..of(Bilateral)
+        };
+        assert_eq!(kernels(Format::Rgb, &euclidean), [BilateralTileU8]);
+        let with_alpha = |alpha| FilterSpec {
+            alpha,
+            ..of(Bilateral)
+        };
+        assert_eq!(
+            kernels(Format::Rgba, &with_alpha(spec::Alpha::Copy)),
+            [BilateralJointU8]
+        );
+        assert_eq!(
+            kernels(Format::Rgba, &with_alpha(spec::Alpha::Filter)),
+            [BilateralTileU8]
+        );
+        assert_eq!(
+            kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
+            [BilateralTableU8]
+        );
+        let wide = FilterSpec {
+            radius: 32,
+            ..of(Bilateral)
+        };
+        assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
+        assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
+        assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
+    }
+
+    #[test]
+    fn what_is_not_filtered_is_copied_by_any_kernel() {
+        // A matrix that changes nothing.
+        let identity = FilterSpec {
+            matrix: "1".parse().ok(),
+            ..of(Custom)
+        };
+        assert_eq!(kernels(Format::Gray8, &identity), [ConvolveNaiveU8]);
+    }
+}

@@ -1,0 +1,117 @@
+//! What is launched for a plan.
+
+use super::*;
+use crate::engine::cuda::ABILITIES;
+use crate::filter::Layout;
+use crate::filter::spec::{Alpha, FilterSpec, Kernel as Preset};
+
+fn launches(format: gst_video::VideoFormat, spec: &FilterSpec) -> Launches {
+    gst::init().unwrap();
+    let info = gst_video::VideoInfo::builder(format, 33, 17)
+        .build()
+        .unwrap();
+    let layout = Arc::new(Layout::new(&info).unwrap());
+    let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
+    Launches::new(&Arc::new(plan)).unwrap()
+}
+
+fn spec(kernel: Preset) -> FilterSpec {
+    FilterSpec {
+        kernel,
+        ..FilterSpec::default()
+    }
+}
+
+/// The jobs of the first step for input at 1000 and output at 5000, planes 100 bytes apart
+/// with strides of 64 and 96.
+fn jobs(launches: &Launches, interlaced: bool) -> Vec<abi::Job> {
+    let planes = |stride| {
+        (0..4).map(move |n| DevicePlane {
+            offset: n * 100,
+            stride,
+        })
+    };
+    let (input, output): (Vec<_>, Vec<_>) = (planes(64).collect(), planes(96).collect());
+    let placed = |start, planes| Placed { start, planes };
+    let (input, output) = (placed(1000, &input[..]), placed(5000, &output[..]));
+    launches.jobs(&launches.steps[0], input, output, interlaced)
+}
+
+#[test]
+fn planes_of_one_operation_share_a_launch_and_copies_join_it() {
+    let launches = launches(gst_video::VideoFormat::A420, &spec(Preset::Gauss3));
+    assert_eq!(launches.steps.len(), 1);
+    let jobs = jobs(&launches, false);
+    let actions: Vec<u32> = jobs.iter().map(|job| job.channels[0].action).collect();
+    let (filter, copy) = (abi::action::FILTER, abi::action::COPY);
+    assert_eq!(actions, [filter, filter, filter, copy]);
+    let places: Vec<u64> = jobs.iter().map(|job| job.channels[0].input).collect();
+    assert_eq!(places, [1000, 1100, 1200, 1300]);
+    assert_eq!((jobs[1].width, jobs[1].height), (17, 9));
+}
+
+#[test]
+fn subsampled_planes_have_a_bilateral_of_their_own() {
+    let launches = launches(gst_video::VideoFormat::I420, &spec(Preset::Bilateral));
+    let jobs: Vec<usize> = launches.steps.iter().map(|step| step.jobs.len()).collect();
+    assert_eq!(jobs, [1, 2]);
+    let radii: Vec<_> = launches.steps.iter().map(|step| step.radius).collect();
+    assert_eq!(radii, [(8, 8), (4, 4)]);
+}
+
+#[test]
+fn fields_are_jobs_of_every_second_row() {
+    let jobs = jobs(
+        &launches(gst_video::VideoFormat::Gray8, &spec(Preset::Gauss3)),
+        true,
+    );
+    let rows: Vec<_> = (jobs.iter())
+        .map(|job| (job.channels[0].input, job.channels[0].output, job.height))
+        .collect();
+    assert_eq!(rows, [(1000, 5000, 9), (1064, 5096, 8)]);
+    let strides = (
+        jobs[0].channels[0].input_stride,
+        jobs[0].channels[0].output_stride,
+    );
+    assert_eq!(strides, (128, 192));
+}
+
+#[test]
+fn packed_channels_stand_in_the_order_of_their_addresses() {
+    let premultiplied = FilterSpec {
+        alpha: Alpha::Premultiply,
+        ..spec(Preset::Bilateral)
+    };
+    let job = jobs(
+        &launches(gst_video::VideoFormat::Abgr, &premultiplied),
+        false,
+    )[0];
+    let places: Vec<u64> = job.channels.iter().map(|channel| channel.input).collect();
+    assert_eq!(places, [1000, 1001, 1002, 1003]);
+    assert_eq!((job.packed, job.alpha, job.joint), (1, 0, 0b1110));
+    // Luma of packed 4:2:2 has other samples between its own.
+    let luma = jobs(
+        &launches(gst_video::VideoFormat::Yuy2, &spec(Preset::Gauss3)),
+        false,
+    )[0];
+    assert_eq!(
+        (luma.packed, luma.channel_count, luma.channels[0].step),
+        (0, 1, 2)
+    );
+}
+
+#[test]
+fn a_window_with_a_hole_is_refused() {
+    let layout = {
+        gst::init().unwrap();
+        let info = gst_video::VideoInfo::builder(gst_video::VideoFormat::Gray8, 8, 8);
+        Arc::new(Layout::new(&info.build().unwrap()).unwrap())
+    };
+    let mut plan = Plan::new(&spec(Preset::Bilateral), &layout, &ABILITIES).unwrap();
+    let Operation::Bilateral(bilateral) = &mut plan.jobs[0].operation else {
+        panic!("a bilateral");
+    };
+    bilateral.taps.remove(0);
+    let refused = Launches::new(&Arc::new(plan)).err().unwrap();
+    assert!(refused.contains("not symmetric"), "{refused}");
+}

@@ -1,0 +1,272 @@
+//! What kernels and bare copies take on the device: the floors that benchmarks compare with.
+//!
+//! Everything is timed by events, on random data, and given as the median of several batches. Data
+//! goes round in more memory than caches hold, because frames come from the host and are cold.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::CudaEngine;
+use super::abi::Module;
+use super::context::{Current, DeviceMemory, Event, Rows, Stream};
+use super::error::CudaError;
+use super::launch::{Launches, Placed};
+use super::module;
+use super::pinned::Block;
+use super::prepared::Program;
+use super::transfer::Staging;
+use crate::engine::EngineError;
+use crate::filter::plan::Plan;
+
+/// More than twice the cache of the largest device.
+const COLD_BYTES: usize = 256 << 20;
+const MOST_SETS: usize = 64;
+/// Frames between two events.
+const BATCH: usize = 32;
+const BATCHES: usize = 15;
+/// Work that keeps the device busy while the host asks for a batch: without it, launches shorter
+/// than what asking for them takes would be timed by the host's pace.
+const DELAY_BYTES: usize = 64 << 20;
+const DELAYS: usize = 12;
+
+/// Times of copies of a number of bytes between pinned and device memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Copies {
+    pub up: Duration,
+    pub down: Duration,
+    /// A pair of both at once, in a long row of pairs.
+    pub both: Duration,
+}
+
+/// What the driver made of a kernel.
+#[derive(Debug, Clone)]
+pub struct KernelResources {
+    pub name: &'static str,
+    /// Of a thread.
+    pub registers: u32,
+    /// Bytes of a thread that did not fit into registers.
+    pub local_bytes: u32,
+}
+
+/// A module that was loaded.
+#[derive(Debug, Clone)]
+pub struct LoadedModule {
+    pub name: &'static str,
+    pub load_time: Duration,
+    pub kernels: Vec<KernelResources>,
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// A batch's stream, its two events, and memory to pass the time with.
+struct Bench<'a> {
+    current: &'a Current<'a>,
+    stream: Stream,
+    start: Event,
+    end: Event,
+    idle: [DeviceMemory; 2],
+}
+
+impl<'a> Bench<'a> {
+    fn new(current: &'a Current<'a>) -> Result<Bench<'a>, CudaError> {
+        Ok(Bench {
+            current,
+            stream: current.stream()?,
+            start: current.event(false)?,
+            end: current.event(false)?,
+            idle: [current.memory(DELAY_BYTES)?, current.memory(DELAY_BYTES)?],
+        })
+    }
+
+    /// The median time of one of `BATCH` calls of `work`, which gets its number.
+    fn time(
+        &self,
+        mut work: impl FnMut(&Stream, usize) -> Result<(), CudaError>,
+    ) -> Result<Duration, CudaError> {
+        let mut times = Vec::new();
+        for batch in 0..=BATCHES {
+            for _ in 0..DELAYS {
+                self.copy(self.idle[0].start(), self.idle[1].start(), DELAY_BYTES)?;
+            }
+            self.current.record(&self.start, &self.stream)?;
+            for number in 0..BATCH {
+                work(&self.stream, batch * BATCH + number)?;
+            }
+            self.current.record(&self.end, &self.stream)?;
+            self.current.wait_for(&self.end)?;
+            // The first batch brings up clocks and code.
+            if batch > 0 {
+                times.push(self.current.elapsed(&self.start, &self.end)? / BATCH as u32);
+            }
+        }
+        Ok(median(times))
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), CudaError> {
+        let stream = self.stream.raw();
+        // SAFETY: the callers' memories are that large, and live until this bench has waited.
+        let copied = unsafe { (self.current.api()).copy_on_device(to, from, bytes, stream) };
+        self.current.check(copied)
+    }
+}
+
+impl Drop for Bench<'_> {
+    fn drop(&mut self) {
+        // After an error something may still run. If this fails too, the device is dead.
+        let _ = self.current.wait_for_all(&self.stream);
+    }
+}
+
+/// Device memories of `bytes` each that go round: as many as make them cold.
+fn sets(current: &Current, bytes: usize) -> Result<Vec<DeviceMemory>, CudaError> {
+    let count = COLD_BYTES.div_ceil(bytes.max(1)).clamp(2, MOST_SETS);
+    (0..count).map(|_| current.memory(bytes)).collect()
+}
+
+fn run_of(bytes: usize) -> Rows {
+    Rows {
+        bytes,
+        rows: 1,
+        host_stride: bytes,
+        device_stride: bytes,
+    }
+}
+
+impl CudaEngine {
+    /// What the kernels of one frame of `plan` take.
+    ///
+    /// # Errors
+    /// When the plan cannot be computed, or the device fails.
+    pub fn time_kernels(&self, plan: &Arc<Plan>) -> Result<Duration, EngineError> {
+        let launches = Launches::new(plan).map_err(|reason| EngineError {
+            call: "preparing a plan".into(),
+            reason,
+            device: self.shared.context.device().label(),
+        })?;
+        let program = Program::new(&self.shared, plan, launches, true)?;
+        let program = program.expect("waited for its modules");
+        let current = self.shared.context.enter()?;
+        let staging = Staging::new(&plan.layout);
+        let inputs = sets(&current, program.device_bytes())?;
+        let outputs = sets(&current, program.device_bytes())?;
+        let bench = Bench::new(&current)?;
+        self.fill(&bench, &inputs, staging.bytes)?;
+        let time = bench.time(|stream, number| {
+            let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
+            let placed = |start| Placed {
+                start,
+                planes: &staging.planes,
+            };
+            let frame = (placed(place(&inputs)), placed(place(&outputs)));
+            // SAFETY: every set holds a frame of the layout; program and sets outlive the bench,
+            // which waits for its work.
+            unsafe { program.launch(&current, stream, frame, false) }
+        })?;
+        Ok(time)
+    }
+
+    /// Noise in the first `bytes` of all `sets`.
+    fn fill(&self, bench: &Bench, sets: &[DeviceMemory], bytes: usize) -> Result<(), CudaError> {
+        let block = Block::pinned(&self.shared.context, bytes)?;
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for at in 0..bytes {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // SAFETY: the block is at least this long, and nobody else's.
+            unsafe { block.start().add(at).write((state >> 24) as u8) };
+        }
+        for set in sets {
+            // SAFETY: block and set are at least this long and live until the copies are done.
+            unsafe {
+                (bench.current).upload(set.start(), block.start(), run_of(bytes), &bench.stream)?;
+            }
+        }
+        bench.current.wait_for_all(&bench.stream)
+    }
+
+    /// What a copy of `bytes` from device memory to device memory takes.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn time_device_copy(&self, bytes: usize) -> Result<Duration, EngineError> {
+        let current = self.shared.context.enter()?;
+        let (from, to) = (sets(&current, bytes)?, sets(&current, bytes)?);
+        let bench = Bench::new(&current)?;
+        let time = bench.time(|_, number| {
+            let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
+            bench.copy(place(&to), place(&from), bytes)
+        })?;
+        Ok(time)
+    }
+
+    /// What copies of `bytes` between pinned host memory and device memory take.
+    ///
+    /// # Errors
+    /// When memory is short, or the device fails.
+    pub fn time_copies(&self, bytes: usize) -> Result<Copies, EngineError> {
+        let context = &self.shared.context;
+        let current = context.enter()?;
+        let host = [
+            Block::pinned(context, bytes)?,
+            Block::pinned(context, bytes)?,
+        ];
+        let device = [current.memory(bytes)?, current.memory(bytes)?];
+        let (up, down) = (Bench::new(&current)?, Bench::new(&current)?);
+        let upload = |stream: &Stream| {
+            // SAFETY: block and memory are that long, and outlive the benches.
+            unsafe { current.upload(device[0].start(), host[0].start(), run_of(bytes), stream) }
+        };
+        let download = |stream: &Stream| {
+            // SAFETY: as above.
+            unsafe { current.download(host[1].start(), device[1].start(), run_of(bytes), stream) }
+        };
+        let mut pairs = Vec::new();
+        for _ in 0..=BATCHES {
+            let started = Instant::now();
+            for _ in 0..BATCH {
+                upload(&up.stream)?;
+                download(&down.stream)?;
+            }
+            current.wait_for_all(&up.stream)?;
+            current.wait_for_all(&down.stream)?;
+            pairs.push(started.elapsed() / BATCH as u32);
+        }
+        Ok(Copies {
+            up: up.time(|stream, _| upload(stream))?,
+            down: down.time(|stream, _| download(stream))?,
+            both: median(pairs),
+        })
+    }
+
+    /// Loads all modules that are not loaded yet.
+    ///
+    /// # Errors
+    /// When the driver refuses one.
+    pub fn load_all(&self) -> Result<Vec<LoadedModule>, EngineError> {
+        let load = |module: Module| {
+            let loaded = module::load(&self.shared.context, module)?;
+            let kernels = super::abi::Kernel::ALL.into_iter();
+            Ok(LoadedModule {
+                name: module.name(),
+                load_time: loaded.load_time,
+                kernels: kernels
+                    .filter(|kernel| kernel.module() == module)
+                    .map(|kernel| {
+                        let function = loaded.function(kernel);
+                        KernelResources {
+                            name: kernel.name(),
+                            registers: function.registers,
+                            local_bytes: function.local_bytes,
+                        }
+                    })
+                    .collect(),
+            })
+        };
+        let loaded: Result<Vec<_>, CudaError> = Module::ALL.into_iter().map(load).collect();
+        Ok(loaded?)
+    }
+}

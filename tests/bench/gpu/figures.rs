@@ -1,0 +1,54 @@
+//! Figures with names, as a table and as TOML.
+
+use std::fmt::Write as _;
+
+use gstcudaconv::engine::Engine;
+use gstcudaconv::engine::cuda::CudaEngine;
+
+struct Figure {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    /// What bounds the value, in its unit, measured in the same run.
+    floor: Option<f64>,
+}
+
+#[derive(Default)]
+pub struct Figures(Vec<Figure>);
+
+impl Figures {
+    /// Keeps a figure and prints it.
+    pub fn add(&mut self, name: String, value: f64, unit: &'static str, floor: Option<f64>) {
+        let against = floor.map_or(String::new(), |floor| {
+            format!("  floor {floor:>9.1}  {:>5.2} x", value / floor)
+        });
+        println!("{name:<52} {value:>10.1} {unit:<3}{against}");
+        self.0.push(Figure {
+            name,
+            value,
+            unit,
+            floor,
+        });
+    }
+
+    /// The device and all figures.
+    pub fn to_toml(&self, engine: &CudaEngine) -> String {
+        let mut text = format!(
+            "\n[device]\nname = \"{}\"\ndriver = \"{}\"\ncuda = \"{}\"\n",
+            engine.device(),
+            engine.driver_version,
+            engine.cuda_version
+        );
+        for figure in &self.0 {
+            let _ = write!(
+                text,
+                "\n[[figure]]\nname = \"{}\"\nvalue = {:.2}\nunit = \"{}\"\n",
+                figure.name, figure.value, figure.unit
+            );
+            if let Some(floor) = figure.floor {
+                let _ = writeln!(text, "floor = {floor:.2}");
+            }
+        }
+        text
+    }
+}

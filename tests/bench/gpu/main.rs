@@ -1,0 +1,250 @@
+//! Figures of the GPU: kernels, round trips through the element, and what they compare with, all
+//! of one run. Prints a table; with `--out FILE` also writes it as TOML, for the record that
+//! `scripts/gpu-verify.sh` makes. `--modules` only loads the kernels and tells how long that took.
+
+mod figures;
+mod line;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use figures::Figures;
+use gst::prelude::*;
+use gstcudaconv::engine::cuda::CudaEngine;
+use gstcudaconv::filter::plan::Plan;
+use gstcudaconv::filter::spec::{Kernel, Method};
+use gstcudaconv::filter::{FilterSpec, Layout};
+use line::{Line, Memory};
+
+fn main() {
+    gst::init().expect("GStreamer starts");
+    gstcudaconv::plugin_register_static().expect("the plugin registers");
+    let engine = match CudaEngine::open(-1, 2) {
+        Ok(engine) => engine,
+        Err(error) => {
+            println!("skipped, for want of a GPU: {error}");
+            return;
+        }
+    };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--modules") {
+        return modules(&engine);
+    }
+    let out = arguments.iter().position(|argument| argument == "--out");
+    let out = out.and_then(|at| arguments.get(at + 1));
+    let mut figures = Figures::default();
+    kernels(&engine, &mut figures);
+    round_trips(&engine, &mut figures);
+    others(&mut figures);
+    first_frame(&mut figures);
+    if let Some(file) = out {
+        std::fs::write(file, figures.to_toml(&engine)).expect("the file can be written");
+    }
+}
+
+fn modules(engine: &CudaEngine) {
+    for module in engine.load_all().unwrap_or_else(|error| panic!("{error}")) {
+        let ms = module.load_time.as_secs_f64() * 1e3;
+        println!("module {:<10} {ms:>8.1} ms", module.name);
+        for kernel in &module.kernels {
+            println!(
+                "  {:<22} {:>3} registers, {} bytes spilled",
+                kernel.name, kernel.registers, kernel.local_bytes
+            );
+        }
+    }
+}
+
+/// A filter under the name that figures call it by.
+fn filters() -> Vec<(&'static str, FilterSpec)> {
+    let of = |kernel, radius| FilterSpec {
+        kernel,
+        radius,
+        ..FilterSpec::default()
+    };
+    let matrix: String = (0..225).map(|i| format!("{} ", i * 29 % 17 - 7)).collect();
+    vec![
+        ("gauss3", of(Kernel::Gauss3, 0)),
+        ("gauss7", of(Kernel::Gauss7, 0)),
+        ("sobel", of(Kernel::Sobel, 0)),
+        ("emboss", of(Kernel::Emboss, 0)),
+        (
+            "custom15x15",
+            FilterSpec {
+                matrix: Some(matrix.parse().expect("225 numbers")),
+                ..of(Kernel::Custom, 0)
+            },
+        ),
+        ("bilateral-r7", of(Kernel::Bilateral, 7)),
+        ("bilateral-r15", of(Kernel::Bilateral, 15)),
+    ]
+}
+
+fn filter(name: &str) -> FilterSpec {
+    let filters = filters();
+    let found = filters.into_iter().find(|(known, _)| *known == name);
+    found.expect("a filter of the list").1
+}
+
+fn layout(format: &str, width: u32, height: u32) -> Arc<Layout> {
+    let info = gst_video::VideoInfo::from_caps(&line::caps(format, width, height));
+    Arc::new(Layout::new(&info.expect("caps of video")).expect("a format"))
+}
+
+/// Bytes of the pixels of a frame.
+fn bytes(layout: &Layout) -> usize {
+    (layout.planes.iter())
+        .map(|size| size.row_bytes * size.rows)
+        .sum()
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// `kernel/KERNEL/METHOD/FORMAT/WxH`, with a copy on the device as the floor.
+fn kernels(engine: &CudaEngine, figures: &mut Figures) {
+    for (format, width, height) in [
+        ("GRAY8", 640, 480),
+        ("GRAY8", 1920, 1080),
+        ("NV12", 1920, 1080),
+        ("RGBA", 1920, 1080),
+        ("P010_10LE", 1920, 1080),
+        ("RGBA", 3840, 2160),
+    ] {
+        let layout = layout(format, width, height);
+        let floor = engine.time_device_copy(bytes(&layout));
+        let floor = floor.unwrap_or_else(|error| panic!("{error}"));
+        for (name, spec) in filters() {
+            if name == "bilateral-r15" && format != "GRAY8" {
+                continue;
+            }
+            for method in [Method::Auto, Method::Naive, Method::Tile, Method::Separable] {
+                let spec = FilterSpec {
+                    method,
+                    ..spec.clone()
+                };
+                let abilities = &gstcudaconv::engine::cuda::ABILITIES;
+                let Ok(plan) = Plan::new(&spec, &layout, abilities) else {
+                    continue;
+                };
+                let algorithm = plan.algorithm.nick();
+                let method = match method {
+                    Method::Auto => "auto",
+                    _ => algorithm,
+                };
+                let time = engine.time_kernels(&Arc::new(plan));
+                figures.add(
+                    format!("kernel/{name}/{method}/{format}/{width}x{height}"),
+                    microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+                    "us",
+                    Some(microseconds(floor)),
+                );
+            }
+        }
+    }
+}
+
+const TRIPS: [(&str, &str, u32, u32); 7] = [
+    ("gauss3", "GRAY8", 640, 480),
+    ("gauss3", "GRAY8", 1920, 1080),
+    ("gauss3", "NV12", 1920, 1080),
+    ("gauss3", "RGBA", 1920, 1080),
+    ("gauss3", "RGBA", 3840, 2160),
+    ("bilateral-r7", "GRAY8", 1920, 1080),
+    ("bilateral-r7", "RGBA", 1920, 1080),
+];
+
+/// `roundtrip/KERNEL/FORMAT/WxH/…`: latency against upload + kernel + download one after the
+/// other, throughput against both directions of PCIe at once.
+fn round_trips(engine: &CudaEngine, figures: &mut Figures) {
+    for (name, format, width, height) in TRIPS {
+        let layout = layout(format, width, height);
+        let spec = filter(name);
+        let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
+        let kernel = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{error}"));
+        let copies = engine.time_copies(bytes(&layout));
+        let copies = copies.unwrap_or_else(|error| panic!("{error}"));
+        let serial = microseconds(copies.up + kernel + copies.down);
+        // A kernel longer than the copies is the slower of what runs at once.
+        let duplex = 1.0 / copies.both.max(kernel).as_secs_f64();
+        let trip = format!("roundtrip/{name}/{format}/{width}x{height}");
+        let element = |depth: u32| {
+            let element = gst::ElementFactory::make("cudaconv")
+                .property_from_str("backend", "cuda")
+                .property("depth", depth)
+                .property_from_str("kernel", name.split('-').next().unwrap_or(name))
+                .property("radius", spec.radius as i32);
+            element.build().expect("the element is registered")
+        };
+        let caps = line::caps(format, width, height);
+        let pinned = |depth| Line::new(element(depth), &caps, Memory::Pinned);
+        let foreign = |depth| Line::new(element(depth), &caps, Memory::Foreign);
+        figures.add(
+            format!("{trip}/latency"),
+            microseconds(pinned(2).latency()),
+            "us",
+            Some(serial),
+        );
+        for (suffix, rate) in [
+            ("throughput", pinned(2).throughput()),
+            ("throughput-depth3", pinned(3).throughput()),
+            ("foreign-throughput", foreign(3).throughput()),
+        ] {
+            figures.add(format!("{trip}/{suffix}"), rate, "fps", Some(duplex));
+        }
+        figures.add(
+            format!("{trip}/foreign-latency"),
+            microseconds(foreign(2).latency()),
+            "us",
+            Some(serial),
+        );
+    }
+}
+
+/// GStreamer's own elements that bring frames to the GPU and back, and filter nothing.
+fn others(figures: &mut Figures) {
+    for (format, width, height) in [
+        ("GRAY8", 1920, 1080),
+        ("NV12", 1920, 1080),
+        ("RGBA", 1920, 1080),
+    ] {
+        let bin = gst::parse::bin_from_description("cudaupload ! cudadownload", true);
+        let (Ok(bin), Some(upload)) = (bin, gst::ElementFactory::find("cudaupload")) else {
+            println!("cudaupload and cudadownload are not installed: not compared");
+            return;
+        };
+        let caps = line::caps(format, width, height);
+        if !upload.can_sink_all_caps(&caps) {
+            println!("cudaupload does not take {format}: not compared");
+            continue;
+        }
+        let rate = Line::new(bin.upcast(), &caps, Memory::Foreign).throughput();
+        let name = format!("cudaupload-cudadownload/{format}/{width}x{height}/throughput");
+        figures.add(name, rate, "fps", None);
+    }
+}
+
+/// The first frame after the caps, against a frame in the middle.
+fn first_frame(figures: &mut Figures) {
+    let element = gst::ElementFactory::make("cudaconv").property_from_str("backend", "cuda");
+    let element = element.build().expect("the element is registered");
+    let started = Instant::now();
+    let line = Line::new(element, &line::caps("NV12", 1920, 1080), Memory::Pinned);
+    let start_up = started.elapsed();
+    let first = line.one();
+    let steady = line.latency();
+    figures.add(
+        "start/gauss3/NV12/1920x1080/first-frame".into(),
+        microseconds(first),
+        "us",
+        Some(microseconds(steady)),
+    );
+    figures.add(
+        "start/gauss3/NV12/1920x1080/start-up".into(),
+        microseconds(start_up) / 1e3,
+        "ms",
+        None,
+    );
+}

@@ -1,0 +1,11 @@
+//! The program `cudaconv`, run as people run it.
+
+mod errors;
+mod interrupt;
+mod options;
+mod pipelines;
+mod plugin;
+mod program;
+mod report;
+mod run;
+mod video;

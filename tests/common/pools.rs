@@ -1,0 +1,216 @@
+//! Buffer pools as downstream elements offer them: padded, refusing, bounded.
+
+use gst::glib;
+use gst::prelude::*;
+use gst::subclass::prelude::*;
+use gst_video::prelude::*;
+
+/// Bytes before the first row of a padded buffer.
+pub const LEAD: usize = 48;
+/// Bytes after each row of a padded plane.
+pub const PADDING: usize = 40;
+/// What the bytes outside of the picture hold; nobody may write there.
+pub const GUARD: u8 = 0xa5;
+
+mod imp {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Buffers whose planes start late and whose rows are longer than needed, as VideoMeta says.
+    #[derive(Default)]
+    pub struct PaddedPool {
+        info: Mutex<Option<gst_video::VideoInfo>>,
+        pub(super) acquired: AtomicUsize,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for PaddedPool {
+        const NAME: &'static str = "CudaConvTestPaddedPool";
+        type Type = super::PaddedPool;
+        type ParentType = gst::BufferPool;
+    }
+
+    impl ObjectImpl for PaddedPool {}
+    impl GstObjectImpl for PaddedPool {}
+
+    impl BufferPoolImpl for PaddedPool {
+        fn options() -> &'static [&'static str] {
+            &["GstBufferPoolOptionVideoMeta"]
+        }
+
+        fn set_config(&self, config: &mut gst::BufferPoolConfigRef) -> bool {
+            let Some((Some(caps), _, _, _)) = config.params() else {
+                return false;
+            };
+            let wanted = config.has_option(gst_video::BUFFER_POOL_OPTION_VIDEO_META);
+            *self.info.lock().expect("not poisoned") = wanted
+                .then(|| gst_video::VideoInfo::from_caps(&caps).ok())
+                .flatten();
+            wanted && self.parent_set_config(config)
+        }
+
+        fn acquire_buffer(
+            &self,
+            params: Option<&gst::BufferPoolAcquireParams>,
+        ) -> Result<gst::Buffer, gst::FlowError> {
+            self.acquired.fetch_add(1, Ordering::SeqCst);
+            self.parent_acquire_buffer(params)
+        }
+
+        fn alloc_buffer(
+            &self,
+            _params: Option<&gst::BufferPoolAcquireParams>,
+        ) -> Result<gst::Buffer, gst::FlowError> {
+            let info = self.info.lock().expect("not poisoned").clone();
+            super::padded_buffer(&info.ok_or(gst::FlowError::NotNegotiated)?)
+                .ok_or(gst::FlowError::Error)
+        }
+    }
+
+    /// A pool that takes no configuration.
+    #[derive(Default)]
+    pub struct RefusingPool;
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for RefusingPool {
+        const NAME: &'static str = "CudaConvTestRefusingPool";
+        type Type = super::RefusingPool;
+        type ParentType = gst::BufferPool;
+    }
+
+    impl ObjectImpl for RefusingPool {}
+    impl GstObjectImpl for RefusingPool {}
+
+    impl BufferPoolImpl for RefusingPool {
+        fn set_config(&self, _config: &mut gst::BufferPoolConfigRef) -> bool {
+            false
+        }
+    }
+
+    /// A pool that cannot be started.
+    #[derive(Default)]
+    pub struct InertPool;
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for InertPool {
+        const NAME: &'static str = "CudaConvTestInertPool";
+        type Type = super::InertPool;
+        type ParentType = gst::BufferPool;
+    }
+
+    impl ObjectImpl for InertPool {}
+    impl GstObjectImpl for InertPool {}
+
+    impl BufferPoolImpl for InertPool {
+        fn start(&self) -> bool {
+            false
+        }
+    }
+}
+
+glib::wrapper! {
+    pub struct PaddedPool(ObjectSubclass<imp::PaddedPool>) @extends gst::BufferPool, gst::Object;
+}
+glib::wrapper! {
+    pub struct RefusingPool(ObjectSubclass<imp::RefusingPool>) @extends gst::BufferPool, gst::Object;
+}
+glib::wrapper! {
+    pub struct InertPool(ObjectSubclass<imp::InertPool>) @extends gst::BufferPool, gst::Object;
+}
+
+impl PaddedPool {
+    pub fn make() -> gst::BufferPool {
+        glib::Object::new::<PaddedPool>().upcast()
+    }
+
+    /// How many buffers were asked of such a pool.
+    pub fn acquired(pool: &gst::BufferPool) -> usize {
+        let pool = pool.downcast_ref::<PaddedPool>().expect("a padded pool");
+        pool.imp()
+            .acquired
+            .load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+impl RefusingPool {
+    pub fn make() -> gst::BufferPool {
+        glib::Object::new::<RefusingPool>().upcast()
+    }
+}
+
+impl InertPool {
+    pub fn make() -> gst::BufferPool {
+        glib::Object::new::<InertPool>().upcast()
+    }
+}
+
+/// A buffer of `info` with a lead, padded rows, and guard bytes wherever there is no pixel.
+pub fn padded_buffer(info: &gst_video::VideoInfo) -> Option<gst::Buffer> {
+    let planes = info.n_planes() as usize;
+    let mut offsets = Vec::with_capacity(planes);
+    let mut strides = Vec::with_capacity(planes);
+    let mut end = LEAD;
+    for plane in 0..planes {
+        let stride = info.stride()[plane] as usize + PADDING;
+        let plane_end = match info.offset().get(plane + 1) {
+            Some(next) => *next,
+            None => info.size(),
+        };
+        let rows = (plane_end - info.offset()[plane]) / info.stride()[plane] as usize;
+        offsets.push(end);
+        strides.push(stride as i32);
+        end += stride * rows + LEAD;
+    }
+    let mut buffer = gst::Buffer::from_mut_slice(vec![GUARD; end]);
+    gst_video::VideoMeta::add_full(
+        buffer.get_mut()?,
+        gst_video::VideoFrameFlags::empty(),
+        info.format(),
+        info.width(),
+        info.height(),
+        &offsets,
+        &strides,
+    )
+    .ok()?;
+    Some(buffer)
+}
+
+/// Copies the picture of `tight` (default strides) into a padded buffer with the same flags and
+/// times.
+pub fn padded_copy(caps: &gst::Caps, tight: &gst::Buffer) -> gst::Buffer {
+    let info = gst_video::VideoInfo::from_caps(caps).expect("caps of raw video");
+    let mut padded = padded_buffer(&info).expect("a padded buffer");
+    {
+        let target = padded.get_mut().expect("one owner");
+        tight
+            .copy_into(
+                target,
+                gst::BufferCopyFlags::TIMESTAMPS | gst::BufferCopyFlags::FLAGS,
+                ..,
+            )
+            .expect("times are copied");
+        let source = gst_video::VideoFrameRef::from_buffer_ref_readable(tight, &info)
+            .expect("the tight buffer maps");
+        let mut target = gst_video::VideoFrameRef::from_buffer_ref_writable(target, &info)
+            .expect("the padded buffer maps");
+        for plane in 0..info.n_planes() {
+            let rows = target.plane_data(plane).map_or(0, <[u8]>::len)
+                / target.plane_stride()[plane as usize] as usize;
+            let from = source.plane_stride()[plane as usize] as usize;
+            let to = target.plane_stride()[plane as usize] as usize;
+            let source = source.plane_data(plane).expect("a plane");
+            let target = target.plane_data_mut(plane).expect("a plane");
+            for row in 0..rows.min(source.len() / from) {
+                target[row * to..][..from].copy_from_slice(&source[row * from..][..from]);
+            }
+        }
+    }
+    padded
+}
+
+/// Whether every byte before the first row of a padded buffer is as it was.
+pub fn lead_untouched(buffer: &gst::Buffer) -> bool {
+    let map = buffer.map_readable().expect("the buffer maps");
+    map.iter().take(LEAD).all(|byte| *byte == GUARD)
+}

@@ -1,0 +1,51 @@
+//! The CUDA path on a machine without a GPU: engine and element on the driver of
+//! `tests/fakecuda`, which checks every call and ends the process where one breaks CUDA's rules.
+//!
+//! The tests of the engine are those of `tests/gpu`, those of the element `tests/element` with
+//! `backend=cuda`. What only a driver that fails on purpose can show is tested here.
+
+#[path = "../fakecuda/tests/driver/child.rs"]
+mod child;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../fakecuda/tests/driver/control.rs"]
+mod control;
+#[path = "../fakecuda/tests/driver/library.rs"]
+mod library;
+mod start;
+#[path = "../gpu/support.rs"]
+mod support;
+
+mod drivers;
+mod failures;
+mod resources;
+
+#[path = "../gpu/exact.rs"]
+mod engine_exact;
+#[path = "../gpu/flow.rs"]
+mod engine_flow;
+#[path = "../gpu/memory.rs"]
+mod engine_memory;
+
+#[path = "../element/callbacks.rs"]
+mod callbacks;
+#[path = "../element/errors.rs"]
+mod errors;
+#[path = "../element/events.rs"]
+mod events;
+#[path = "../element/flow.rs"]
+mod flow;
+#[path = "../element/flush.rs"]
+mod flush;
+#[path = "../element/memory.rs"]
+mod memory;
+#[path = "../element/negotiation.rs"]
+mod negotiation;
+#[path = "../element/pictures.rs"]
+mod pictures;
+#[path = "../element/pools.rs"]
+mod pools;
+#[path = "../element/queries.rs"]
+mod queries;
+#[path = "../element/stops.rs"]
+mod stops;

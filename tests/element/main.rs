@@ -1,0 +1,25 @@
+//! The element seen from outside: what pipelines and applications rely on.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod budget;
+mod callbacks;
+mod changes;
+mod errors;
+mod events;
+mod flow;
+mod flush;
+mod latency;
+mod memory;
+mod metas;
+mod negotiation;
+mod pictures;
+mod platform;
+mod pools;
+mod processes;
+mod properties;
+mod queries;
+mod reporting;
+mod stops;
+mod storms;

@@ -1,0 +1,429 @@
+//! One launch: its parameter read and checked, and then computed.
+
+use super::bilateral::{Bilateral, Inputs};
+use super::image::{Picture, Plane, Samples};
+use super::limits;
+use super::linear::{Linear, kernels, weight_count};
+use crate::abi::{
+    BilateralLaunch, Channel, ConvolveLaunch, Extent, Frame, INLINE_WEIGHTS, Job, Kernel,
+    MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, border, distance, sample,
+};
+use crate::memory::{Device, Memory, Rows};
+use crate::stream::Use;
+use crate::violation;
+use crate::world::Handle;
+
+/// A filter as the host hands it over.
+pub enum Filter {
+    Linear(Box<ConvolveLaunch>),
+    Bilateral(Box<BilateralLaunch>),
+}
+
+/// A launch that was checked, with the device memory that it touches.
+pub struct Launch {
+    filter: Filter,
+    samples: Samples,
+    /// By job.
+    planes: Vec<Vec<Plane>>,
+    /// Weights in device memory.
+    weights: Option<(Device, Rows)>,
+}
+
+impl Launch {
+    /// Reads and checks the parameter of `kernel`. Ends the process where the host breaks the
+    /// rules of `kernels/abi.h`.
+    ///
+    /// # Safety
+    /// `parameter` is the address of the structure that the kernel takes.
+    pub unsafe fn read(
+        kernel: Kernel,
+        parameter: *const u8,
+        memory: &Memory,
+        context: Handle,
+    ) -> Launch {
+        let filter = match kernel.parameter() {
+            // SAFETY: the structure of this kernel, by the contract of this function; every
+            // bit pattern is a value of it.
+            Parameter::Convolve => Filter::Linear(Box::new(unsafe {
+                parameter.cast::<ConvolveLaunch>().read_unaligned()
+            })),
+            // SAFETY: as above.
+            Parameter::Bilateral => Filter::Bilateral(Box::new(unsafe {
+                parameter.cast::<BilateralLaunch>().read_unaligned()
+            })),
+        };
+        let frame = filter.frame();
+        check_frame(frame);
+        let samples = Samples::of(frame);
+        let mut planes: Vec<Vec<Plane>> = Vec::new();
+        for job in jobs(frame) {
+            check_job(job, samples);
+            let channels = job.channels[..job.channel_count as usize].iter();
+            let plane = |channel| Plane::find(channel, job, samples, memory, context);
+            planes.push(channels.map(plane).collect());
+        }
+        check_separate(&planes);
+        let filtered = planes
+            .iter()
+            .flatten()
+            .any(|plane| plane.channel.action == action::FILTER);
+        let weights = if filtered {
+            filter.check();
+            limits::check(kernel, &filter);
+            filter.find_weights(kernel, memory, context)
+        } else {
+            None
+        };
+        Launch {
+            filter,
+            samples,
+            planes,
+            weights,
+        }
+    }
+
+    /// Ends the process unless grid, block and shared memory are what the host side of the
+    /// interface says of this launch.
+    pub fn check_shape(&self, kernel: Kernel, grid: Extent, block: Extent, shared: u32) {
+        let frame = self.filter.frame();
+        let mut placed = *frame;
+        let expected = kernel.place(&mut placed, self.filter.margin());
+        for (job, placed) in jobs(frame).iter().zip(jobs(&placed)) {
+            let tiles = |job: &Job| (job.first_tile_row, job.tiles_across);
+            if tiles(job) != tiles(placed) {
+                violation!("tiles are {:?}, expected {:?}", tiles(job), tiles(placed));
+            }
+        }
+        if frame.tile_height != placed.tile_height {
+            violation!(
+                "a tile of {} rows, expected {}",
+                frame.tile_height,
+                placed.tile_height
+            );
+        }
+        if grid != expected.grid || block != expected.block {
+            violation!(
+                "{grid:?} of {block:?}, expected {:?} of {:?}",
+                expected.grid,
+                expected.block
+            );
+        }
+        if shared != expected.shared_bytes {
+            violation!(
+                "{shared} bytes of dynamic shared memory, expected {}",
+                expected.shared_bytes
+            );
+        }
+    }
+
+    /// All the memory that the launch reads and writes.
+    pub fn uses(&self) -> Vec<Use> {
+        let mut uses: Vec<Use> = (self.weights.iter())
+            .map(|(_, rows)| Use::read(rows))
+            .collect();
+        for plane in self.planes.iter().flatten() {
+            if plane.channel.action != action::FILL {
+                uses.push(Use::read(&plane.input.1));
+            }
+            uses.push(Use::write(&plane.output.1));
+        }
+        uses
+    }
+
+    /// Computes all jobs.
+    pub fn run(&self) {
+        let held: Vec<f32>;
+        let weights: &[f32] = match (&self.weights, &self.filter) {
+            (Some((device, rows)), _) => {
+                let bytes = device.read(rows);
+                let floats = bytes.chunks_exact(4);
+                held = floats
+                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                    .collect();
+                &held
+            }
+            (None, Filter::Linear(launch)) => &launch.inline_weights,
+            (None, Filter::Bilateral(launch)) => &launch.inline_weights,
+        };
+        for (job, planes) in jobs(self.filter.frame()).iter().zip(&self.planes) {
+            for plane in planes {
+                match plane.channel.action {
+                    action::COPY => plane.copy(self.samples, job.width as usize),
+                    action::FILL => plane.fill(self.samples, job.width as usize),
+                    _ => {}
+                }
+            }
+            self.filter_job(job, planes, weights);
+        }
+    }
+
+    fn filter_job(&self, job: &Job, planes: &[Plane], weights: &[f32]) {
+        let (width, height) = (job.width as usize, job.height as usize);
+        let rule = self.filter.frame().border;
+        let margin = self.filter.margin();
+        let load = |plane: &Plane| Picture::load(self.samples, rule, job, plane, margin);
+        let alpha_index = usize::try_from(job.alpha).ok();
+        let alpha = alpha_index.map(|index| load(&planes[index]));
+        let pictures: Vec<Option<Picture>> = (planes.iter().enumerate())
+            .map(|(index, plane)| {
+                (plane.channel.action == action::FILTER).then(|| {
+                    let mut picture = load(plane);
+                    if let Some(alpha) = alpha.as_ref().filter(|_| Some(index) != alpha_index) {
+                        picture.multiply(alpha);
+                    }
+                    picture
+                })
+            })
+            .collect();
+        for (index, plane) in planes.iter().enumerate() {
+            let Some(own) = &pictures[index] else {
+                continue;
+            };
+            let alpha = alpha.as_ref().filter(|_| Some(index) != alpha_index);
+            let results = match &self.filter {
+                Filter::Linear(launch) => {
+                    let linear = Linear::new(launch, weights);
+                    let mut results = linear.filter(own, width, height);
+                    if let Some(alpha) = alpha {
+                        let divisors = linear.filter(alpha, width, height);
+                        for (result, alpha) in results.iter_mut().zip(divisors) {
+                            *result = if alpha > 0.0 { *result / alpha } else { 0.0 };
+                        }
+                    }
+                    results
+                }
+                Filter::Bilateral(launch) => {
+                    let takes_part = |index: usize| job.joint >> index & 1 == 1;
+                    let joint = if takes_part(index) {
+                        let all = pictures.iter().enumerate();
+                        all.filter(|(index, _)| takes_part(*index))
+                            .filter_map(|(_, picture)| picture.as_ref())
+                            .collect()
+                    } else {
+                        vec![own]
+                    };
+                    let inputs = Inputs { own, joint, alpha };
+                    Bilateral::new(launch, weights).filter(&inputs, width, height)
+                }
+            };
+            plane.finish(self.samples, width, &results);
+        }
+    }
+}
+
+impl Filter {
+    pub fn frame(&self) -> &Frame {
+        match self {
+            Filter::Linear(launch) => &launch.frame,
+            Filter::Bilateral(launch) => &launch.frame,
+        }
+    }
+
+    pub fn margin(&self) -> (usize, usize) {
+        match self {
+            Filter::Linear(launch) => Linear::new(launch, &[]).margin(),
+            Filter::Bilateral(launch) => Bilateral::new(launch, &[]).margin(),
+        }
+    }
+
+    /// Ends the process when the filter is none.
+    fn check(&self) {
+        match self {
+            Filter::Linear(launch) => check_linear(launch),
+            Filter::Bilateral(launch) => check_bilateral(launch),
+        }
+    }
+
+    /// Index beyond the last weight that is read.
+    fn weight_end(&self) -> usize {
+        match self {
+            Filter::Linear(launch) => (kernels(launch).iter())
+                .map(|taps| taps.first as usize + weight_count(taps))
+                .max()
+                .unwrap_or(0),
+            Filter::Bilateral(launch) => {
+                (launch.radius_x as usize + 1) * (launch.radius_y as usize + 1)
+            }
+        }
+    }
+
+    /// The weights in device memory, for kernels that read them there.
+    fn find_weights(
+        &self,
+        kernel: Kernel,
+        memory: &Memory,
+        context: Handle,
+    ) -> Option<(Device, Rows)> {
+        let end = self.weight_end();
+        if kernel.weights() == Weights::Inline {
+            if end > INLINE_WEIGHTS {
+                violation!("{end} weights do not fit into the launch");
+            }
+            return None;
+        }
+        let address = match self {
+            Filter::Linear(launch) => launch.weights,
+            Filter::Bilateral(launch) => launch.weights,
+        };
+        if !address.is_multiple_of(16) {
+            violation!("the weights at {address:#x} are not aligned");
+        }
+        let rows = Rows::bytes(address, 4 * end as u64);
+        Some((memory.device(&rows, context, "the weights"), rows))
+    }
+}
+
+impl Plane {
+    fn find(
+        channel: &Channel,
+        job: &Job,
+        samples: Samples,
+        memory: &Memory,
+        context: Handle,
+    ) -> Plane {
+        let rows = |address, stride: u32| Rows {
+            address,
+            pitch: stride.into(),
+            width: u64::from(job.width - 1) * u64::from(channel.step) + samples.bytes() as u64,
+            rows: job.height.into(),
+        };
+        let input = rows(channel.input, channel.input_stride);
+        let output = rows(channel.output, channel.output_stride);
+        for rows in [&input, &output] {
+            let even = rows.address.is_multiple_of(2) && rows.pitch.is_multiple_of(2);
+            if samples.bytes() == 2 && !even {
+                violation!("16-bit samples at an odd address or stride ({rows:?})");
+            }
+            if rows.rows > 1 && rows.pitch < rows.width {
+                violation!("rows overlap ({rows:?})");
+            }
+        }
+        let input_device = if channel.action == action::FILL {
+            memory.device(&output, context, "the output")
+        } else {
+            memory.device(&input, context, "the input")
+        };
+        Plane {
+            channel: *channel,
+            input: (input_device, input),
+            output: (memory.device(&output, context, "the output"), output),
+        }
+    }
+}
+
+fn jobs(frame: &Frame) -> &[Job] {
+    &frame.jobs[..frame.job_count as usize]
+}
+
+fn check_frame(frame: &Frame) {
+    if !(1..=MAX_JOBS as u32).contains(&frame.job_count) {
+        violation!("{} jobs", frame.job_count);
+    }
+    if frame.border > border::CONSTANT || frame.sample > sample::U16_BE {
+        violation!("border {} and sample {}", frame.border, frame.sample);
+    }
+    let words = frame.sample != sample::U8;
+    let depth = (frame.max_code + 1.0).log2();
+    let depths = if words { 9.0..=16.0 } else { 8.0..=8.0 };
+    if !depths.contains(&depth) || depth.fract() != 0.0 {
+        violation!("{} is no largest code value", frame.max_code);
+    }
+    let shifted = frame.sample == sample::U16_LE && frame.shift as f32 <= 16.0 - depth;
+    if frame.shift != 0 && !shifted {
+        violation!("a shift of {}", frame.shift);
+    }
+}
+
+fn check_job(job: &Job, samples: Samples) {
+    if !(1..=MAX_CHANNELS as u32).contains(&job.channel_count) || job.width * job.height == 0 {
+        violation!(
+            "a job of {} channels, {}x{}",
+            job.channel_count,
+            job.width,
+            job.height
+        );
+    }
+    let channels = &job.channels[..job.channel_count as usize];
+    for channel in channels {
+        if channel.action > action::FILTER || (channel.step as usize) < samples.bytes() {
+            violation!("action {}, step {}", channel.action, channel.step);
+        }
+    }
+    let filtered = |index: u32| {
+        let channel = channels.get(index as usize);
+        channel.is_some_and(|channel| channel.action == action::FILTER)
+    };
+    if job.alpha != -1 && !filtered(job.alpha as u32) {
+        violation!("channel {} cannot premultiply", job.alpha);
+    }
+    if (0..32).any(|index| job.joint >> index & 1 == 1 && !filtered(index)) {
+        violation!("joint channels {:#b} are not all filtered", job.joint);
+    }
+    let first = &channels[0];
+    let is_packed = |(index, channel): (usize, &Channel)| {
+        let gap = (index * samples.bytes()) as u64;
+        channel.input == first.input + gap
+            && channel.output == first.output + gap
+            && channel.step as usize == channels.len() * samples.bytes()
+            && channel.input_stride == first.input_stride
+            && channel.output_stride == first.output_stride
+    };
+    if job.packed > 1 || (job.packed == 1 && !channels.iter().enumerate().all(is_packed)) {
+        violation!("packed is {}, the channels are {channels:?}", job.packed);
+    }
+}
+
+/// Ends the process when anything is read that is also written.
+fn check_separate(planes: &[Vec<Plane>]) {
+    let all = || planes.iter().flatten();
+    for read in all().filter(|plane| plane.channel.action != action::FILL) {
+        for written in all() {
+            let (input, output) = (&read.input.1, &written.output.1);
+            if input.address < output.end() && output.address < input.end() {
+                violation!("input and output overlap ({input:?}, {output:?})");
+            }
+        }
+    }
+}
+
+fn check_linear(launch: &ConvolveLaunch) {
+    if !(1..=2).contains(&launch.kernel_count) {
+        violation!("{} kernels", launch.kernel_count);
+    }
+    for taps in kernels(launch) {
+        let side = |side: u32| side % 2 == 1 && side as usize / 2 <= MAX_RADIUS;
+        let same_size =
+            taps.width == launch.kernels[0].width && taps.height == launch.kernels[0].height;
+        if !side(taps.width)
+            || !side(taps.height)
+            || taps.separable > 1
+            || taps.first % 4 != 0
+            || !same_size
+        {
+            violation!("{taps:?}");
+        }
+    }
+    if !launch.divisor.is_finite() || launch.divisor == 0.0 {
+        violation!("a divisor of {}", launch.divisor);
+    }
+    if launch.reciprocal != 1.0 / launch.divisor {
+        violation!(
+            "{} for the reciprocal of {}",
+            launch.reciprocal,
+            launch.divisor
+        );
+    }
+}
+
+fn check_bilateral(launch: &BilateralLaunch) {
+    let (rx, ry) = (launch.radius_x as usize, launch.radius_y as usize);
+    if rx.max(ry) > MAX_RADIUS || launch.distance > distance::L2 {
+        violation!("radii {rx} and {ry}, distance {}", launch.distance);
+    }
+    if launch.spans[..=ry]
+        .iter()
+        .any(|span| usize::from(*span) > rx)
+    {
+        violation!("a row of the window is wider than its radius");
+    }
+}

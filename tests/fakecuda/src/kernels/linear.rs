@@ -1,0 +1,113 @@
+//! Correlation and gradient magnitude.
+
+use super::image::Picture;
+use crate::abi::{ConvolveLaunch, Taps, line_length};
+
+/// A linear filter, with its weights where the kernel reads them.
+pub struct Linear<'a> {
+    launch: &'a ConvolveLaunch,
+    weights: &'a [f32],
+}
+
+impl<'a> Linear<'a> {
+    pub fn new(launch: &'a ConvolveLaunch, weights: &'a [f32]) -> Self {
+        Linear { launch, weights }
+    }
+
+    /// Samples that the filter reaches beyond the centre, across and down.
+    pub fn margin(&self) -> (usize, usize) {
+        let largest = |side: fn(&Taps) -> u32| {
+            let sides = kernels(self.launch).iter().map(side);
+            sides.max().map_or(0, |side| side as usize / 2)
+        };
+        (largest(|taps| taps.width), largest(|taps| taps.height))
+    }
+
+    /// Sum (or magnitude of two sums) by divisor of every sample, row by row.
+    pub fn filter(&self, picture: &Picture, width: usize, height: usize) -> Vec<f32> {
+        let divisor = self.launch.divisor;
+        let sums = |taps: &Taps| self.sums(taps, picture, width, height);
+        match kernels(self.launch) {
+            [x, y] => (sums(x).iter().zip(sums(y)))
+                .map(|(sx, sy)| sy.mul_add(sy, sx * sx).sqrt() / divisor)
+                .collect(),
+            all => sums(&all[0]).iter().map(|sum| sum / divisor).collect(),
+        }
+    }
+
+    /// The sums of one kernel, row by row.
+    fn sums(&self, taps: &Taps, picture: &Picture, width: usize, height: usize) -> Vec<f32> {
+        let (columns, rows) = (taps.width as usize, taps.height as usize);
+        let (left, above) = (-(columns as isize / 2), -(rows as isize / 2));
+        let weights = &self.weights[taps.first as usize..];
+        let line = line_length(columns);
+        let mut sums = vec![0.0; width * height];
+        if taps.separable == 0 {
+            for (y, sums) in (above..).zip(sums.chunks_exact_mut(width)) {
+                for (y, weights) in (y..).zip(weights.chunks(line).take(rows)) {
+                    across(sums, &weights[..columns], |x| {
+                        picture.row(y, left + x, width)
+                    });
+                }
+            }
+            return sums;
+        }
+        let (horizontal, vertical) = (&weights[..columns], &weights[line..]);
+        let mut passed = vec![0.0; width * (height + rows - 1)];
+        for (y, sums) in (above..).zip(passed.chunks_exact_mut(width)) {
+            across(sums, horizontal, |x| picture.row(y, left + x, width));
+        }
+        for (y, sums) in sums.chunks_exact_mut(width).enumerate() {
+            across(sums, &vertical[..rows], |j| {
+                &passed[(y + j as usize) * width..][..width]
+            });
+        }
+        sums
+    }
+}
+
+/// Adds to each sum, weight by weight, its product with the value at the same place of the row
+/// that belongs to the weight.
+fn across<'a>(sums: &mut [f32], weights: &[f32], row: impl Fn(isize) -> &'a [f32]) {
+    for (weight, index) in weights.iter().zip(0..) {
+        add_products(sums, row(index), *weight);
+    }
+}
+
+fn add_products(sums: &mut [f32], values: &[f32], weight: f32) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { add_products_by_fma(sums, values, weight) };
+    }
+    add_each_product(sums, values, weight);
+}
+
+/// The same in instructions: without them each fused multiply-add is a call.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "fma")]
+fn add_products_by_fma(sums: &mut [f32], values: &[f32], weight: f32) {
+    add_each_product(sums, values, weight);
+}
+
+#[inline(always)]
+fn add_each_product(sums: &mut [f32], values: &[f32], weight: f32) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum = weight.mul_add(*value, *sum);
+    }
+}
+
+/// The kernels of a launch that are used.
+pub fn kernels(launch: &ConvolveLaunch) -> &[Taps] {
+    &launch.kernels[..launch.kernel_count as usize]
+}
+
+/// Weights of one kernel.
+pub fn weight_count(taps: &Taps) -> usize {
+    let (width, height) = (taps.width as usize, taps.height as usize);
+    if taps.separable == 0 {
+        width * height
+    } else {
+        width + height
+    }
+}

@@ -1,0 +1,11 @@
+//! What the kernels compute, in plain code: the canonical evaluation that `filter/plan.rs` of
+//! cudaconv defines, on the structures of `kernels/abi.h`. Written from that definition alone, so
+//! that it is a second opinion beside the CPU engine.
+
+mod bilateral;
+mod image;
+pub mod launch;
+mod limits;
+mod linear;
+
+pub use launch::Launch;

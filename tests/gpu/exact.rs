@@ -1,0 +1,375 @@
+//! Every kernel, format, border and size: the GPU's bytes are the CPU's.
+
+use std::sync::Arc;
+
+use gst::glib;
+use gst::prelude::*;
+use gstcudaconv::engine::cpu::CpuEngine;
+use gstcudaconv::engine::cuda::CudaEngine;
+use gstcudaconv::filter::layout::supported_formats;
+use gstcudaconv::filter::spec::{Alpha, Border, Distance, Kernel, Method, Planes, Window};
+use gstcudaconv::filter::{FilterSpec, Layout};
+
+use crate::support::{self, Memory, TIGHT};
+
+const METHODS: [Method; 4] = [Method::Auto, Method::Naive, Method::Tile, Method::Separable];
+
+fn sizes() -> &'static [(u32, u32)] {
+    match support::quick() {
+        true => &[(33, 17), (1, 1)],
+        false => &[
+            (33, 17),
+            (64, 48),
+            (1, 1),
+            (2, 2),
+            (1, 40),
+            (129, 3),
+            (322, 241),
+        ],
+    }
+}
+
+fn all_of<T: StaticType + for<'v> glib::value::FromValue<'v> + 'static>() -> Vec<T> {
+    let class = glib::EnumClass::with_type(T::static_type()).expect("an enum");
+    (class.values().iter())
+        .map(|value| value.to_value(&class).get_owned().expect("its own type"))
+        .collect()
+}
+
+/// What was compared, and what differed.
+#[derive(Default)]
+struct Tally {
+    frames: u64,
+    samples: u64,
+    /// Samples off by one, and by more.
+    by_one: u64,
+    by_more: u64,
+    /// The first of each kind of frame.
+    faults: Vec<String>,
+}
+
+impl Tally {
+    fn compare(&mut self, what: &dyn Fn() -> String, gpu: &[u32], cpu: &[u32], tolerance: u32) {
+        self.frames += 1;
+        self.samples += cpu.len() as u64;
+        let mut first = None;
+        for (index, (gpu, cpu)) in gpu.iter().zip(cpu).enumerate() {
+            match gpu.abs_diff(*cpu) {
+                0 => continue,
+                1 => self.by_one += 1,
+                _ => self.by_more += 1,
+            }
+            if gpu.abs_diff(*cpu) > tolerance {
+                first.get_or_insert((index, *gpu, *cpu));
+            }
+        }
+        if let Some((index, gpu, cpu)) = first {
+            self.faults.push(format!(
+                "{}: sample {index} is {gpu}, on the CPU {cpu}",
+                what()
+            ));
+        }
+    }
+
+    fn report(&self, name: &str) {
+        support::say(&format!(
+            "{name:<28} {:>6} frames {:>11} samples, off by 1: {}, by more: {}",
+            self.frames, self.samples, self.by_one, self.by_more
+        ));
+        let shown: Vec<&String> = self.faults.iter().take(12).collect();
+        assert!(
+            self.faults.is_empty(),
+            "{} frames differ: {shown:#?}",
+            self.faults.len()
+        );
+    }
+}
+
+struct Engines {
+    gpu: CudaEngine,
+    cpu: CpuEngine,
+}
+
+fn engines() -> Option<Engines> {
+    Some(Engines {
+        gpu: support::gpu(2)?,
+        cpu: CpuEngine::new().expect("the CPU engine starts"),
+    })
+}
+
+/// Compares `spec` on one layout by every method that can compute it.
+fn compare(
+    tally: &mut Tally,
+    engines: &Engines,
+    spec: &FilterSpec,
+    layout: &Arc<Layout>,
+    interlaced: bool,
+    tolerance: u32,
+) {
+    let heap = (Memory::Heap, TIGHT);
+    let allocator = gstcudaconv::engine::Engine::allocator(&engines.gpu).expect("pinned memory");
+    let pinned = (Memory::From(&allocator), TIGHT);
+    let seed = tally.frames + 1;
+    let frame = support::frame(layout, seed, heap, heap, interlaced);
+    let frame = support::on_cpu(&engines.cpu, spec, layout, frame);
+    let expected = support::output_codes(layout, &frame);
+    for method in METHODS {
+        let Some(plan) = support::plan(spec, method, layout, support::gpu_abilities()) else {
+            continue;
+        };
+        // Pinned and foreign memory in turn.
+        let memory = if tally.frames.is_multiple_of(2) {
+            pinned
+        } else {
+            heap
+        };
+        let frame = support::frame(layout, seed, memory, memory, interlaced);
+        let frame = support::on_gpu(&engines.gpu, &plan, frame);
+        let got = support::output_codes(layout, &frame);
+        let what = || {
+            format!(
+                "{:?} {method:?} {} {}x{} {:?} {:?} {:?}{}",
+                spec.kernel,
+                layout.format,
+                layout.width,
+                layout.height,
+                spec.border,
+                spec.planes,
+                spec.alpha,
+                if interlaced { " interlaced" } else { "" }
+            )
+        };
+        tally.compare(&what, &got, &expected, tolerance);
+    }
+}
+
+fn specs(kernel: Kernel) -> Vec<FilterSpec> {
+    let base = |matrix: Option<&str>| FilterSpec {
+        kernel,
+        matrix: matrix.map(|text| text.parse().expect("a matrix")),
+        // Every kernel that has a size or a strength shows it.
+        radius: match kernel {
+            Kernel::Box | Kernel::Gauss | Kernel::Unsharp => 4,
+            Kernel::Bilateral => 5,
+            _ => 0,
+        },
+        amount: 1.7,
+        border_value: 77.0,
+        ..FilterSpec::default()
+    };
+    match kernel {
+        Kernel::Custom => vec![
+            base(Some("1 2 3; 4 5 6; 7 8 10")),
+            base(Some("1 0 -3;")),
+            base(Some("1; 5; 2;")),
+            base(Some("0.25 -0.5 0.125 1 0.3; 0 0.7 0 0 -0.1; 1 1 0.9 1 1")),
+        ],
+        _ => vec![base(None)],
+    }
+}
+
+/// Every format, border and size of `kernel`.
+fn every_frame(kernel: Kernel) {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let bilateral = kernel == Kernel::Bilateral;
+    for format in supported_formats() {
+        for &(width, height) in sizes() {
+            let layout = support::layout(format, width, height);
+            for border in all_of::<Border>() {
+                for spec in specs(kernel) {
+                    let spec = FilterSpec { border, ..spec };
+                    compare(
+                        &mut tally,
+                        &engines,
+                        &spec,
+                        &layout,
+                        false,
+                        bilateral.into(),
+                    );
+                }
+            }
+        }
+    }
+    tally.report(&format!("{kernel:?}"));
+    // Of the bilateral fewer than one sample in a thousand may be off by one.
+    assert!(tally.by_one * 1000 < tally.samples.max(1));
+}
+
+macro_rules! every_frame {
+    ($($test:ident: $kernel:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                every_frame(Kernel::$kernel);
+            }
+        )*
+
+        #[test]
+        fn no_kernel_is_left_out() {
+            gst::init().expect("GStreamer starts");
+            assert_eq!(all_of::<Kernel>(), [$(Kernel::$kernel),*]);
+        }
+    };
+}
+
+every_frame! {
+    identity: Identity, box3: Box3, box5: Box5, box7: Box7, box_of_radius_4: Box,
+    gauss3: Gauss3, gauss5: Gauss5, gauss7: Gauss7, gauss9: Gauss9, gauss_of_radius_4: Gauss,
+    sharpen: Sharpen, unsharp: Unsharp, emboss: Emboss, laplacian: Laplacian,
+    sobel_x: SobelX, sobel_y: SobelY, sobel: Sobel,
+    scharr_x: ScharrX, scharr_y: ScharrY, scharr: Scharr,
+    prewitt_x: PrewittX, prewitt_y: PrewittY, prewitt: Prewitt,
+    custom: Custom, bilateral: Bilateral,
+}
+
+#[test]
+fn planes_alpha_bias_divisor_and_fields() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    for format in supported_formats() {
+        let layout = support::layout(format, 33, 18);
+        for kernel in [Kernel::Gauss5, Kernel::Sobel, Kernel::Emboss] {
+            for planes in all_of::<Planes>() {
+                for alpha in all_of::<Alpha>() {
+                    for interlaced in [false, true] {
+                        let spec = FilterSpec {
+                            kernel,
+                            planes,
+                            alpha,
+                            bias: 3.0,
+                            divisor: 7.0,
+                            border: Border::Constant,
+                            border_value: 200.0,
+                            ..FilterSpec::default()
+                        };
+                        // Formats without alpha refuse to premultiply.
+                        let abilities = support::gpu_abilities();
+                        if support::plan(&spec, Method::Auto, &layout, abilities).is_some() {
+                            compare(&mut tally, &engines, &spec, &layout, interlaced, 0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    tally.report("planes, alpha, fields");
+}
+
+#[test]
+fn the_bilaterals_settings() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let (width, height) = if support::quick() { (21, 18) } else { (40, 34) };
+    for format in supported_formats() {
+        let layout = support::layout(format, width, height);
+        for window in all_of::<Window>() {
+            for distance in all_of::<Distance>() {
+                for (radius, sigma_color, alpha) in [
+                    (1, 60.0, Alpha::Copy),
+                    (7, 25.0, Alpha::Filter),
+                    (12, 40.0, Alpha::Premultiply),
+                ] {
+                    let spec = FilterSpec {
+                        kernel: Kernel::Bilateral,
+                        radius,
+                        sigma_space: 4.0,
+                        sigma_color,
+                        window,
+                        distance,
+                        alpha,
+                        ..FilterSpec::default()
+                    };
+                    let abilities = support::gpu_abilities();
+                    if support::plan(&spec, Method::Auto, &layout, abilities).is_some() {
+                        compare(&mut tally, &engines, &spec, &layout, false, 1);
+                    }
+                }
+            }
+        }
+    }
+    tally.report("bilateral's settings");
+    assert!(tally.by_one * 1000 < tally.samples.max(1));
+}
+
+#[test]
+fn the_largest_kernels() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let matrix = (0..31 * 31).map(|i| format!("{} ", (i * 37 % 101) as f32 / 64.0 - 0.7));
+    let custom = FilterSpec {
+        kernel: Kernel::Custom,
+        matrix: Some(matrix.collect::<String>().parse().expect("a matrix")),
+        ..FilterSpec::default()
+    };
+    let of_radius_32 = |kernel| FilterSpec {
+        kernel,
+        radius: 32,
+        ..FilterSpec::default()
+    };
+    for format in [
+        gst_video::VideoFormat::Gray8,
+        gst_video::VideoFormat::Rgba,
+        gst_video::VideoFormat::P01010le,
+    ] {
+        let larger = if support::quick() { (37, 34) } else { (97, 70) };
+        for (width, height) in [(5, 3), larger] {
+            let layout = support::layout(format, width, height);
+            for border in all_of::<Border>() {
+                for spec in [
+                    custom.clone(),
+                    of_radius_32(Kernel::Gauss),
+                    of_radius_32(Kernel::Unsharp),
+                    of_radius_32(Kernel::Box),
+                ] {
+                    let spec = FilterSpec { border, ..spec };
+                    compare(&mut tally, &engines, &spec, &layout, false, 0);
+                }
+                let spec = FilterSpec {
+                    border,
+                    ..of_radius_32(Kernel::Bilateral)
+                };
+                compare(&mut tally, &engines, &spec, &layout, false, 1);
+            }
+        }
+    }
+    tally.report("largest kernels");
+}
+
+/// Edges of blocks and tiles: every residue of width and height.
+#[test]
+fn every_size_up_to_a_few_tiles() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let sides = [
+        1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129,
+    ];
+    for format in [
+        gst_video::VideoFormat::Nv12,
+        gst_video::VideoFormat::Bgr,
+        gst_video::VideoFormat::Yuy2,
+    ] {
+        for &width in &sides {
+            for &height in &sides {
+                if support::quick() && (width + height) % 5 != 0 {
+                    continue;
+                }
+                let layout = support::layout(format, width, height);
+                for (kernel, tolerance) in [
+                    (Kernel::Gauss7, 0),
+                    (Kernel::Emboss, 0),
+                    (Kernel::Bilateral, 1),
+                ] {
+                    let spec = FilterSpec {
+                        kernel,
+                        radius: if tolerance == 1 { 3 } else { 0 },
+                        border: Border::Reflect101,
+                        ..FilterSpec::default()
+                    };
+                    compare(&mut tally, &engines, &spec, &layout, false, tolerance);
+                }
+            }
+        }
+    }
+    tally.report("every size");
+}

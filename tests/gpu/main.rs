@@ -1,0 +1,8 @@
+//! The CUDA engine on a GPU: its bytes against those of the CPU engine, its memory, its overlap.
+//! Without a driver every test says so and passes; with `CUDACONV_GPU=required` it fails instead.
+
+mod exact;
+mod flow;
+mod memory;
+mod overlap;
+mod support;
