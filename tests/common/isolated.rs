@@ -2,6 +2,15 @@
 
 use std::process::{Command, Output, Stdio};
 
+/// Set where a test runs in a process of its own.
+const ALONE: &str = "CUDACONV_TEST_ALONE";
+
+/// Whether this process is for one test alone; where all ignored tests are asked for at once, those
+/// that need a process of their own have nothing to do.
+pub fn is_alone() -> bool {
+    std::env::var_os(ALONE).is_some()
+}
+
 /// Runs the ignored test `name` (its full path) of this test program in a process of its own.
 pub fn run(name: &str, environment: &[(&str, &str)]) -> Output {
     let program = std::env::current_exe().expect("the test program knows its file");
@@ -13,6 +22,7 @@ pub fn run(name: &str, environment: &[(&str, &str)]) -> Output {
             "--nocapture",
             "--test-threads=1",
         ])
+        .env(ALONE, "1")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .output()

@@ -15,6 +15,7 @@ mod memory;
 mod metas;
 mod negotiation;
 mod pictures;
+mod platform;
 mod pools;
 mod processes;
 mod properties;

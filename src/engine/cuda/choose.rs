@@ -123,3 +123,144 @@ fn edge_is_code(layout: &Layout, job: &Job) -> bool {
     };
     job.border != Border::Constant || job.actions.iter().all(is_code)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::cuda::ABILITIES;
+    use crate::filter::plan::Plan;
+    use crate::filter::spec::{self, FilterSpec};
+
+    /// The kernels of the jobs of a plan for 64x48 pixels.
+    fn kernels(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+        gst::init().unwrap();
+        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+        let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
+        let jobs = plan.jobs.iter();
+        jobs.map(|job| kernel(plan.algorithm, &layout, job).unwrap())
+            .collect()
+    }
+
+    fn of(kernel: spec::Kernel) -> FilterSpec {
+        FilterSpec {
+            kernel,
+            ..FilterSpec::default()
+        }
+    }
+
+    use Kernel::*;
+    use gst_video::VideoFormat as Format;
+    use spec::Kernel::{Bilateral, Custom, Emboss, Gauss, Gauss3, Gauss9, Sobel};
+
+    #[test]
+    fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
+        assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [SeparableU8R1; 2]);
+        assert_eq!(kernels(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
+        assert_eq!(kernels(Format::Gray8, &of(Sobel)), [SeparableU8R1]);
+        let radius = |radius| FilterSpec {
+            radius,
+            ..of(Gauss)
+        };
+        // Half as many taps on a grid of half as many samples.
+        assert_eq!(
+            kernels(Format::I420, &radius(8)),
+            [SeparableU8R8, SeparableU8R4, SeparableU8R4]
+        );
+        assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
+        assert_eq!(kernels(Format::Gray16Be, &of(Gauss3)), [SeparableU16]);
+    }
+
+    #[test]
+    fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
+        let premultiplied = FilterSpec {
+            alpha: spec::Alpha::Premultiply,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Rgba, &premultiplied), [SeparableU8]);
+        let constant = |kernel, border_value| FilterSpec {
+            border: Border::Constant,
+            border_value,
+            ..of(kernel)
+        };
+        assert_eq!(
+            kernels(Format::Gray8, &constant(Gauss3, 7.0)),
+            [SeparableU8R1]
+        );
+        assert_eq!(
+            kernels(Format::Gray8, &constant(Gauss3, 7.5)),
+            [SeparableU8]
+        );
+        // Above the zero level of 16.
+        assert_eq!(
+            kernels(Format::Y444, &constant(Gauss3, 250.0)),
+            [SeparableU8, SeparableU8R1, SeparableU8R1]
+        );
+        assert_eq!(
+            kernels(Format::Gray8, &constant(Bilateral, 0.5)),
+            [BilateralTileU8]
+        );
+        assert_eq!(
+            kernels(Format::Rgb, &constant(Bilateral, 0.5)),
+            [BilateralNaiveU8]
+        );
+    }
+
+    #[test]
+    fn full_kernels_are_for_tiles() {
+        assert_eq!(kernels(Format::Gray8, &of(Emboss)), [ConvolveTileU8]);
+        assert_eq!(kernels(Format::P01010le, &of(Emboss)), [ConvolveTileU16; 2]);
+        let naive = FilterSpec {
+            method: spec::Method::Naive,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray8, &naive), [ConvolveNaiveU8]);
+    }
+
+    #[test]
+    fn the_bilateral_goes_by_what_shares_a_weight() {
+        assert_eq!(kernels(Format::Nv12, &of(Bilateral)), [BilateralTableU8; 2]);
+        assert_eq!(kernels(Format::Rgbx, &of(Bilateral)), [BilateralJointU8]);
+        assert_eq!(kernels(Format::Gbr, &of(Bilateral)), [BilateralJointU8]);
+        let euclidean = FilterSpec {
+            distance: Distance::L2,
+            ..of(Bilateral)
+        };
+        assert_eq!(kernels(Format::Rgb, &euclidean), [BilateralTileU8]);
+        let with_alpha = |alpha| FilterSpec {
+            alpha,
+            ..of(Bilateral)
+        };
+        assert_eq!(
+            kernels(Format::Rgba, &with_alpha(spec::Alpha::Copy)),
+            [BilateralJointU8]
+        );
+        assert_eq!(
+            kernels(Format::Rgba, &with_alpha(spec::Alpha::Filter)),
+            [BilateralTileU8]
+        );
+        assert_eq!(
+            kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
+            [BilateralTableU8]
+        );
+        let wide = FilterSpec {
+            radius: 32,
+            ..of(Bilateral)
+        };
+        assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
+        assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
+        assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
+    }
+
+    #[test]
+    fn what_is_not_filtered_is_copied_by_any_kernel() {
+        // A matrix that changes nothing.
+        let identity = FilterSpec {
+            matrix: "1".parse().ok(),
+            ..of(Custom)
+        };
+        assert_eq!(kernels(Format::Gray8, &identity), [ConvolveNaiveU8]);
+    }
+}

@@ -142,8 +142,11 @@ impl Line {
             self.push(pushed);
             pushed += 1;
         }
-        let last = (0..pushed).map(|_| self.arrival()).last();
-        pushed as f64 / (last.expect("at least one frame") - started).as_secs_f64()
+        let mut last = started;
+        for _ in 0..pushed {
+            last = self.arrival();
+        }
+        pushed as f64 / (last - started).as_secs_f64()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::bilateral::{Bilateral, Inputs};
 use super::image::{Picture, Plane, Samples};
+use super::limits;
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Extent, Frame, INLINE_WEIGHTS, Job, Kernel,
@@ -12,7 +13,8 @@ use crate::stream::Use;
 use crate::violation;
 use crate::world::Handle;
 
-enum Filter {
+/// A filter as the host hands it over.
+pub enum Filter {
     Linear(Box<ConvolveLaunch>),
     Bilateral(Box<BilateralLaunch>),
 }
@@ -67,6 +69,7 @@ impl Launch {
             .any(|plane| plane.channel.action == action::FILTER);
         let weights = if filtered {
             filter.check();
+            limits::check(kernel, &filter);
             filter.find_weights(kernel, memory, context)
         } else {
             None
@@ -209,14 +212,14 @@ impl Launch {
 }
 
 impl Filter {
-    fn frame(&self) -> &Frame {
+    pub fn frame(&self) -> &Frame {
         match self {
             Filter::Linear(launch) => &launch.frame,
             Filter::Bilateral(launch) => &launch.frame,
         }
     }
 
-    fn margin(&self) -> (usize, usize) {
+    pub fn margin(&self) -> (usize, usize) {
         match self {
             Filter::Linear(launch) => Linear::new(launch, &[]).margin(),
             Filter::Bilateral(launch) => Bilateral::new(launch, &[]).margin(),

@@ -5,6 +5,7 @@
 mod bilateral;
 mod image;
 pub mod launch;
+mod limits;
 mod linear;
 
 pub use launch::Launch;

@@ -1,0 +1,151 @@
+//! What each kernel is for. They are computed here by code that can do everything, so a kernel
+//! that was chosen for more than it can do would go unnoticed.
+
+use super::launch::Filter;
+use super::linear::kernels;
+use crate::abi::{Channel, Frame, Job, Kernel, Needs, action, border, distance, sample};
+use crate::violation;
+
+/// Ends the process when `kernel` cannot compute what is asked of it.
+pub fn check(kernel: Kernel, filter: &Filter) {
+    let frame = filter.frame();
+    if takes_words(kernel) != (frame.sample != sample::U8) {
+        violation!("{} for samples of kind {}", kernel.name(), frame.sample);
+    }
+    let missing = missing(kernel, filter);
+    if !missing.is_empty() {
+        violation!("{} cannot do {}", kernel.name(), missing.join(", "));
+    }
+}
+
+fn takes_words(kernel: Kernel) -> bool {
+    use Kernel::*;
+    matches!(
+        kernel,
+        ConvolveNaiveU16 | ConvolveTileU16 | SeparableU16 | BilateralNaiveU16 | BilateralTileU16
+    )
+}
+
+/// What of the launch is beyond `kernel`, in words.
+fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
+    use Kernel::*;
+    let (frame, radius) = (filter.frame(), filter.margin());
+    let needs = needs(frame);
+    let mut missing = Vec::new();
+    let mut unless = |possible: bool, what: &str| {
+        if !possible {
+            missing.push(what.to_owned());
+        }
+    };
+    let reach = radius.0.max(radius.1);
+    let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
+    match kernel {
+        SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
+            let (fits, text) = within(match kernel {
+                SeparableU8R1 => 1,
+                SeparableU8R2 => 2,
+                SeparableU8R3 => 3,
+                SeparableU8R4 => 4,
+                _ => 8,
+            });
+            unless(fits, &text);
+            unless(filter.is_separable(), "kernels of other ranks");
+            let single = kernel == SeparableU8R1 || filter.kernel_count() == 1;
+            unless(single, "magnitudes");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+        }
+        SeparableU8 | SeparableU16 => unless(filter.is_separable(), "kernels of other ranks"),
+        BilateralTableU8 => {
+            let (fits, text) = within(8);
+            unless(fits, &text);
+            unless(!needs.joint, "joint weights");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+        }
+        BilateralJointU8 => {
+            let joint = filtered(frame).all(|(job, index, _)| is_joint(job, index));
+            unless(joint, "channels with a weight of their own");
+            unless(filter.distance() == Some(distance::L1), "the L2 distance");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+        }
+        BilateralTileU8 | BilateralTileU16 => {
+            let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
+            unless(edge_is_code(frame, several), "a fraction beyond the edge");
+        }
+        ConvolveNaiveU8 | ConvolveNaiveU16 | ConvolveTileU8 | ConvolveTileU16
+        | BilateralNaiveU8 | BilateralNaiveU16 => {}
+    }
+    unless(kernel.fits(radius, needs), "so large a tile");
+    missing
+}
+
+fn needs(frame: &Frame) -> Needs {
+    let jobs = || frame.jobs[..frame.job_count as usize].iter();
+    Needs {
+        premultiplied: jobs().any(|job| job.alpha >= 0),
+        joint: jobs().any(|job| job.joint != 0),
+    }
+}
+
+fn is_joint(job: &Job, index: usize) -> bool {
+    job.joint >> index & 1 == 1
+}
+
+/// Job, index and channel of all that is filtered.
+fn filtered(frame: &Frame) -> impl Iterator<Item = (&Job, usize, &Channel)> {
+    frame.jobs[..frame.job_count as usize]
+        .iter()
+        .flat_map(|job| {
+            let channels = job.channels[..job.channel_count as usize]
+                .iter()
+                .enumerate();
+            channels
+                .filter(|(_, channel)| channel.action == action::FILTER)
+                .map(move |(index, channel)| (job, index, channel))
+        })
+}
+
+/// Whether what lies beyond the edge of the filtered channels that `concerns` names is a code
+/// value.
+fn edge_is_code(frame: &Frame, concerns: impl Fn(&Job, usize) -> bool) -> bool {
+    let is_code = |channel: &Channel| {
+        let code = channel.zero + channel.beyond;
+        code.fract() == 0.0 && (0.0..=frame.max_code).contains(&code)
+    };
+    frame.border != border::CONSTANT
+        || filtered(frame).all(|(job, index, channel)| !concerns(job, index) || is_code(channel))
+}
+
+impl Filter {
+    fn is_separable(&self) -> bool {
+        match self {
+            Filter::Linear(launch) => kernels(launch).iter().all(|taps| taps.separable == 1),
+            Filter::Bilateral(_) => false,
+        }
+    }
+
+    fn kernel_count(&self) -> u32 {
+        match self {
+            Filter::Linear(launch) => launch.kernel_count,
+            Filter::Bilateral(_) => 0,
+        }
+    }
+
+    fn distance(&self) -> Option<u32> {
+        match self {
+            Filter::Linear(_) => None,
+            Filter::Bilateral(launch) => Some(launch.distance),
+        }
+    }
+}
