@@ -157,6 +157,9 @@ impl CudaConv {
     fn activate_src(&self, active: bool) -> Result<(), gst::LoggableError> {
         if active {
             let depth = self.settings().depth as usize;
+            // Making the task posts a message, whose handlers may call back: not under the lock.
+            // It pauses itself, as the queue is flushing still.
+            self.start_task()?;
             self.queue.activate(depth, || self.start_task())?;
         } else {
             let items = self.queue.deactivate();

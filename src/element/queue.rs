@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub type Flow = Result<gst::FlowSuccess, gst::FlowError>;
 
 /// A free slot, taken for one frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotWait {
     /// For frames before this one to be done.
     pub wait: Duration,
@@ -283,6 +283,21 @@ impl<T> Queue<T> {
             self.for_task.notify_all();
         }
         untold
+    }
+
+    /// As [`Queue::drain`], for a frame that arrived at `arrival`: how much of its wait was for the
+    /// work on earlier frames, and how much only for downstream to take them.
+    ///
+    /// # Errors
+    /// `Flushing`.
+    pub fn drain_for(&self, arrival: Instant) -> Result<SlotWait, gst::FlowError> {
+        self.drain()?;
+        let idle_since = self.lock().slots.iter().max().copied();
+        Ok(split_wait(
+            arrival,
+            idle_since.unwrap_or(arrival),
+            Instant::now(),
+        ))
     }
 
     /// Waits until the queue is empty and nothing is being pushed.

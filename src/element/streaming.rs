@@ -92,6 +92,9 @@ pub struct Stream {
     /// Settings that `filter` was made from, or that were refused in its favour.
     pub serial: u64,
     pub pool: Option<OutputPool>,
+    /// What the present frame waited for those before it, because downstream asked for a new
+    /// negotiation.
+    pub drained: SlotWait,
     /// A frame was dropped on purpose: the next one is marked DISCONT.
     discont: bool,
     /// When the over-budget policy last let a frame through.
@@ -119,7 +122,7 @@ impl CudaConv {
         let stream = &mut *stream;
         self.sync_controlled_properties(stream, &buffer);
         let wanted = self.wanted()?;
-        let filter = self.current_filter(stream, &wanted)?;
+        let filter = self.current_filter(stream, &wanted, at)?;
         let settings = wanted.settings;
         let number = self.reporter.arrived();
         if settings.qos && self.is_late(stream, &buffer) {
@@ -134,10 +137,13 @@ impl CudaConv {
                 return self.queue.flow();
             }
         };
-        let wait = self
+        let mut wait = self
             .queue
             .take_slot(at)
             .inspect_err(|_| self.count_dropped(1))?;
+        // After a drain every slot was free.
+        wait.wait += stream.drained.wait;
+        wait.blocked += stream.drained.blocked;
         let slot = Slot {
             queue: self.queue.clone(),
             idle_since: None,

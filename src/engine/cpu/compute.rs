@@ -3,11 +3,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use rayon::ThreadPool;
 
 use super::band::Band;
 use super::bilateral::BilateralJob;
+use super::boxes::BoxJob;
 #[cfg(target_arch = "x86_64")]
 use super::byte_bilateral::ByteBilateralJob;
 use super::integer::IntegerJob;
@@ -22,9 +25,13 @@ use crate::filter::plan::{Action, Algorithm, Job, Operation, Plan};
 /// Bands per thread and grid: enough that a thread which is late leaves little for the others
 /// to wait for.
 const BANDS_PER_THREAD: usize = 4;
-/// Rows of the smallest band: below, the rows computed twice at the seams cost more than the
-/// balance gains.
+/// Rows of the smallest band, and for a window of more rows the same in windows: below, what is
+/// computed twice at the seams costs more than the balance gains.
 const MIN_BAND_ROWS: usize = 16;
+const MIN_BAND_WINDOWS: usize = 4;
+
+/// Nanoseconds of work for which a thread is woken: on a busy machine waking it takes as long.
+const SHARE: u64 = 50_000;
 
 /// Rows of one field of one part, computed by one thread.
 struct Span {
@@ -36,6 +43,8 @@ struct Span {
 /// Jobs that share planes (luma and chroma of packed YUV), so that every row has one writer.
 struct Part {
     height: usize,
+    /// Rows of the highest window of its jobs.
+    window: usize,
     work: PartWork,
 }
 
@@ -49,6 +58,7 @@ enum JobWork {
     /// The job of this index of the plan, by the scalar path.
     Naive(usize),
     Unfiltered(Streams),
+    Box(BoxJob),
     Integer(IntegerJob),
     Linear(LinearJob),
     #[cfg(target_arch = "x86_64")]
@@ -76,6 +86,7 @@ impl Part {
         };
         Part {
             height: plan.jobs[jobs.start].group.height,
+            window: plan.jobs[jobs].iter().map(window_rows).max().unwrap_or(1),
             work,
         }
     }
@@ -88,10 +99,10 @@ impl JobWork {
             _ if plan.algorithm == Algorithm::Naive => JobWork::Naive(index),
             Operation::None => JobWork::Unfiltered(Streams::new(&plan.layout, job)),
             Operation::Correlate(_) | Operation::Magnitude { .. } => {
-                match IntegerJob::new(&plan.layout, job, isa) {
-                    Some(integer) => JobWork::Integer(integer),
-                    None => JobWork::Linear(LinearJob::new(&plan.layout, job)),
-                }
+                let layout = &plan.layout;
+                (BoxJob::new(layout, job, isa).map(JobWork::Box))
+                    .or_else(|| IntegerJob::new(layout, job, isa).map(JobWork::Integer))
+                    .unwrap_or_else(|| JobWork::Linear(LinearJob::new(layout, job)))
             }
             Operation::Bilateral(window) => {
                 #[cfg(target_arch = "x86_64")]
@@ -112,6 +123,8 @@ pub struct Compiled {
     parts: Vec<Part>,
     progressive: Vec<Span>,
     interlaced: Vec<Span>,
+    /// Nanoseconds that all threads together worked on the last frame.
+    busy: AtomicU64,
 }
 
 impl Compiled {
@@ -130,6 +143,7 @@ impl Compiled {
             progressive: spans(&parts, threads, false),
             interlaced: spans(&parts, threads, true),
             parts,
+            busy: AtomicU64::new(0),
         })
     }
 
@@ -155,8 +169,22 @@ impl Compiled {
         };
         if output.overlap(layout) {
             spans.iter().for_each(compute);
-        } else {
-            pool::share_out(self.pool, spans.len(), &|index| compute(&spans[index]));
+            return;
+        }
+        let busy = AtomicU64::new(0);
+        pool::share_out(self.pool, self.helpers(), spans.len(), &|index| {
+            let begin = Instant::now();
+            compute(&spans[index]);
+            busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        });
+        self.busy.store(busy.into_inner(), Ordering::Relaxed);
+    }
+
+    /// As many threads as the last frame had a [`SHARE`] for each.
+    fn helpers(&self) -> usize {
+        match self.busy.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            busy => (busy / SHARE) as usize,
         }
     }
 
@@ -183,6 +211,7 @@ impl Compiled {
         scratch::with(|scratch| match job {
             JobWork::Naive(index) => naive::filter(&self.plan, &self.plan.jobs[*index], band),
             JobWork::Unfiltered(streams) => streams.write_unfiltered(isa, band),
+            JobWork::Box(boxes) => boxes.filter(isa, band, scratch),
             JobWork::Integer(integer) => integer.filter(isa, band, scratch),
             JobWork::Linear(linear) => linear.filter(isa, band, scratch),
             #[cfg(target_arch = "x86_64")]
@@ -192,14 +221,26 @@ impl Compiled {
     }
 }
 
+/// Rows that an output row of a job depends on.
+fn window_rows(job: &Job) -> usize {
+    let radius = match &job.operation {
+        Operation::None => 0,
+        Operation::Correlate(kernel) => kernel.taps.radius().1,
+        Operation::Magnitude { x, y } => x.taps.radius().1.max(y.taps.radius().1),
+        Operation::Bilateral(window) => window.radius_y,
+    };
+    2 * radius + 1
+}
+
 /// Cuts the rows of every part into bands.
 fn spans(parts: &[Part], threads: usize, interlaced: bool) -> Vec<Span> {
     let mut spans = Vec::new();
-    for (part, Part { height, .. }) in parts.iter().enumerate() {
+    for (part, Part { height, window, .. }) in parts.iter().enumerate() {
         for field in Field::all(*height, interlaced) {
-            let rows = (field.height)
-                .div_ceil(threads * BANDS_PER_THREAD)
-                .max(MIN_BAND_ROWS);
+            let balanced = field.height.div_ceil(threads * BANDS_PER_THREAD);
+            let rows = balanced.max(MIN_BAND_WINDOWS * window).max(MIN_BAND_ROWS);
+            // Yet every thread is to have something to do.
+            let rows = rows.min(field.height.div_ceil(threads).max(MIN_BAND_ROWS));
             spans.extend((0..field.height).step_by(rows).map(|y| Span {
                 part,
                 field,

@@ -258,6 +258,8 @@ fn wide_pictures_give_the_canonical_bytes() {
         (Kernel::Gauss, 20),
         (Kernel::Unsharp, 4),
         (Kernel::Sobel, 0),
+        (Kernel::Box, 9),
+        (Kernel::Box, 32),
     ] {
         for format in [gst_video::VideoFormat::Gray8, gst_video::VideoFormat::Rgba] {
             for alpha in [Alpha::Copy, Alpha::Premultiply] {

@@ -3,6 +3,7 @@
 
 mod band;
 mod bilateral;
+mod boxes;
 #[cfg(target_arch = "x86_64")]
 mod byte_bilateral;
 mod check;

@@ -27,16 +27,16 @@ pub fn shared() -> Result<&'static ThreadPool, ThreadPoolBuildError> {
     Ok(POOL.get_or_init(|| pool))
 }
 
-/// Calls `work` with every number below `count`, on this thread and those of `pool` that are
-/// free, and returns when all calls have.
+/// Calls `work` with every number below `count`, on this thread and up to `helpers` of `pool` that
+/// are free, and returns when all calls have.
 ///
 /// Unlike rayon's own loops this thread works too and waits only for threads that have begun: it
 /// is done no later than if it were alone, however busy the pool is with the frames of others.
 ///
 /// # Panics
 /// When `work` does; other calls may be left out then.
-pub fn share_out(pool: &ThreadPool, count: usize, work: &(dyn Fn(usize) + Sync)) {
-    let helpers = pool.current_num_threads().min(count).saturating_sub(1);
+pub fn share_out(pool: &ThreadPool, helpers: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
+    let useful = pool.current_num_threads().min(count).saturating_sub(1);
     let crew = Arc::new(Crew {
         next: AtomicUsize::new(0),
         count,
@@ -51,7 +51,7 @@ pub fn share_out(pool: &ThreadPool, count: usize, work: &(dyn Fn(usize) + Sync))
         members: Mutex::new(Members::default()),
         left: Condvar::new(),
     });
-    for _ in 0..helpers {
+    for _ in 0..helpers.min(useful) {
         let crew = Arc::clone(&crew);
         pool.spawn(move || crew.help());
     }
@@ -156,7 +156,7 @@ mod tests {
         let pool = shared().unwrap();
         for count in [0, 1, 2, 7, 1000] {
             let calls: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-            share_out(pool, count, &|index| {
+            share_out(pool, 9, count, &|index| {
                 calls[index].fetch_add(1, Ordering::Relaxed);
             });
             assert!(calls.iter().all(|calls| calls.load(Ordering::Relaxed) == 1));
@@ -168,7 +168,7 @@ mod tests {
         let pool = shared().unwrap();
         for bad in 0..20 {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                share_out(pool, 20, &|index| assert_ne!(index, bad, "the bad one"));
+                share_out(pool, 9, 20, &|index| assert_ne!(index, bad, "the bad one"));
             }));
             let panic = result.unwrap_err();
             assert!(
@@ -178,7 +178,7 @@ mod tests {
                     .contains("the bad one")
             );
         }
-        share_out(pool, 20, &|_| {});
+        share_out(pool, 9, 20, &|_| {});
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         }
         blocked.wait();
         let calls = AtomicUsize::new(0);
-        share_out(&pool, 10, &|_| {
+        share_out(&pool, 9, 10, &|_| {
             calls.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(calls.load(Ordering::Relaxed), 10);

@@ -29,6 +29,10 @@ pub unsafe trait Number: Copy {}
 // SAFETY: so it is.
 unsafe impl Number for u8 {}
 // SAFETY: so it is.
+unsafe impl Number for u16 {}
+// SAFETY: so it is.
+unsafe impl Number for i32 {}
+// SAFETY: so it is.
 unsafe impl Number for f32 {}
 
 impl Buffer {

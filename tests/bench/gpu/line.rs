@@ -142,10 +142,7 @@ impl Line {
             self.push(pushed);
             pushed += 1;
         }
-        let mut last = started;
-        for _ in 0..pushed {
-            last = self.arrival();
-        }
+        let last = (0..pushed).fold(started, |_, _| self.arrival());
         pushed as f64 / (last - started).as_secs_f64()
     }
 }

@@ -211,11 +211,15 @@ fn others(figures: &mut Figures) {
         ("RGBA", 1920, 1080),
     ] {
         let bin = gst::parse::bin_from_description("cudaupload ! cudadownload", true);
-        let Ok(bin) = bin else {
+        let (Ok(bin), Some(upload)) = (bin, gst::ElementFactory::find("cudaupload")) else {
             println!("cudaupload and cudadownload are not installed: not compared");
             return;
         };
         let caps = line::caps(format, width, height);
+        if !upload.can_sink_all_caps(&caps) {
+            println!("cudaupload does not take {format}: not compared");
+            continue;
+        }
         let rate = Line::new(bin.upcast(), &caps, Memory::Foreign).throughput();
         let name = format!("cudaupload-cudadownload/{format}/{width}x{height}/throughput");
         figures.add(name, rate, "fps", None);

@@ -1,5 +1,6 @@
 //! Vector code, row by row: each function is compiled for every instruction set.
 
+pub mod boxes;
 pub mod chain;
 pub mod samples;
 pub mod strided;

@@ -21,6 +21,10 @@ const SIGABRT: i32 = 6;
 
 /// How the work shall end.
 #[derive(Clone, Copy)]
+#[allow(
+    dead_code,
+    reason = "each test program that includes this file expects some of them"
+)]
 pub enum Ending {
     Success,
     /// Ended by the test driver, with a sentence that contains this.
