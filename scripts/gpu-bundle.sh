@@ -40,7 +40,7 @@ executable() {
 
 # put FILE NAME: a stripped copy in the bundle.
 put() {
-  [ -n "$1" ] && [ -e "$1" ] || die "cargo built nothing for $2"
+  [ -e "$1" ] || die "cargo built nothing for $2"
   cp "$1" "$bundle/bin/$2"
   strip "$bundle/bin/$2"
 }
