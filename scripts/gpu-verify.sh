@@ -86,22 +86,28 @@ part_element() {
   CUDACONV_TEST_BACKEND=cuda run_tests element/ 300 element "$bundle/bin/element-tests"
 }
 
-# A few frames reach every kernel, border and kind of sample.
-sanitized=(exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral
-  exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape)
+# sanitize PROGRAM TOOL TEST…: tests under one of compute-sanitizer's tools; few frames reach every
+# kernel, border and kind of sample.
+sanitize() {
+  local program=$1 tool=$2
+  shift 2
+  CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$program" --tool "$tool" --error-exitcode 9 \
+    --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "$@"
+  grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
+}
 
 part_sanitizer() {
-  local tool found=
+  local found
   for found in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/compute-sanitizer/compute-sanitizer; do
     command -v "$found" >/dev/null 2>&1 && break
     found=
   done
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  for tool in memcheck racecheck; do
-    CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$found" --tool "$tool" --error-exitcode 9 \
-      --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "${sanitized[@]}"
-    grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
-  done
+  sanitize "$found" memcheck exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral \
+    exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
+  # It follows every access to shared memory, and takes minutes for large windows.
+  sanitize "$found" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
+    exact::scharr exact::bilateral
 }
 
 part_figures() {
