@@ -229,7 +229,7 @@ fn refused_caps_let_no_frame_pass_and_good_ones_resume() {
 fn a_size_that_downstream_changes_while_playing_reaches_the_source() {
     watched(|| {
         let pipeline = pipelines::parse(&format!(
-            "videotestsrc pattern=white ! {RAISING} ! capsfilter name=wanted \
+            "videotestsrc pattern=white ! {RAISING} ! capsfilter name=wanted caps-change-mode=delayed \
              caps=\"video/x-raw,format=GRAY8,width=32,height=24\" ! fakesink name=out"
         ));
         let passed = pipelines::record(&pipeline);
