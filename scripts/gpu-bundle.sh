@@ -24,7 +24,8 @@ limit=40
 
 # The launcher can do without all but the first five; the others are for decoding and comparing.
 plugins=(coreelements app videotestsrc videoconvertscale rawparse
-  typefindfunctions playback videoparsersbad isomp4 openh264 nvcodec videofilter multifile)
+  typefindfunctions playback videoparsersbad isomp4 openh264 nvcodec videofilter multifile
+  coretracers debugutilsbad)
 # Parts of every Linux, of its compiler, or of the driver: theirs must be used.
 system='^(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda|libnv.*|linux-vdso)\.so'
 
@@ -40,7 +41,7 @@ executable() {
 
 # put FILE NAME: a stripped copy in the bundle.
 put() {
-  [ -n "$1" ] && [ -e "$1" ] || die "cargo built nothing for $2"
+  [ -e "$1" ] || die "cargo built nothing for $2"
   cp "$1" "$bundle/bin/$2"
   strip "$bundle/bin/$2"
 }

@@ -11,7 +11,8 @@ usage: scripts/gpu-verify.sh [--out FOLDER] [PART …]
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
 racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
-(out/gpu). The record is written when all parts ran. Fails if one failed.
+(out/gpu). The record is written once all parts have run on the same sources, in one call or in
+several: what each part found is kept in out/gpu-parts. Fails if one failed.
 TXT
 }
 
@@ -36,8 +37,9 @@ bundle=$root/.gpu
 export CUDACONV_GPU=required
 mkdir -p "$out"
 cd "$root"
-records=$scratch/tests.toml
-: >"$records"
+sources=$(gpu_sources_sha256)
+kept=$root/out/gpu-parts/$sources
+mkdir -p "$kept"
 failed=0
 
 # note NAME RESULT: keeps the result of a test for the record.
@@ -68,9 +70,8 @@ run_tests() {
 part_modules() {
   local cache=$scratch/cache state
   for state in cold cached; do
-    CUDA_CACHE_PATH=$cache timeout 120 "$bundle/bin/gpu-figures" --modules | tee "$out/modules-$state.log" |
-      sed -n "s/^module/module, $state:/p"
-    [ "${PIPESTATUS[0]}" -eq 0 ] || note "modules/$state" failed
+    if CUDA_CACHE_PATH=$cache timeout 120 "$bundle/bin/gpu-figures" --modules | tee "$out/modules-$state.log" |
+      sed -n "s/^module/module, $state:/p"; then note "modules/$state" ok; else note "modules/$state" failed; fi
   done
   sed -n '/^  /p' "$out/modules-cold.log"
   if grep -q ' [1-9][0-9]* bytes spilled' "$out/modules-cold.log"; then note modules/no-spills failed; else note modules/no-spills ok; fi
@@ -85,28 +86,34 @@ part_element() {
   CUDACONV_TEST_BACKEND=cuda run_tests element/ 300 element "$bundle/bin/element-tests"
 }
 
-# A few frames reach every kernel, border and kind of sample.
-sanitized=(exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral
-  exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape)
+# sanitize PROGRAM TOOL TEST…: tests under one of compute-sanitizer's tools; few frames reach every
+# kernel, border and kind of sample.
+sanitize() {
+  local program=$1 tool=$2
+  shift 2
+  CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$program" --tool "$tool" --error-exitcode 9 \
+    --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "$@"
+  grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
+}
 
 part_sanitizer() {
-  local tool found=
+  local found
   for found in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/compute-sanitizer/compute-sanitizer; do
     command -v "$found" >/dev/null 2>&1 && break
     found=
   done
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  for tool in memcheck racecheck; do
-    CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$found" --tool "$tool" --error-exitcode 9 \
-      --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "${sanitized[@]}"
-    grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
-  done
+  sanitize "$found" memcheck exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral \
+    exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
+  # It follows every access to shared memory, and takes minutes for large windows.
+  sanitize "$found" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
+    exact::scharr exact::bilateral
 }
 
 part_figures() {
   local rc=0
-  timeout 500 "$bundle/bin/gpu-figures" --out "$scratch/figures.toml" 2>"$out/figures.err" | tee "$out/figures.log" || rc=$?
-  if [ "$rc" -eq 0 ] && [ -e "$scratch/figures.toml" ]; then
+  timeout 500 "$bundle/bin/gpu-figures" --out "$kept/device-and-figures.toml" 2>"$out/figures.err" | tee "$out/figures.log" || rc=$?
+  if [ "$rc" -eq 0 ] && [ -e "$kept/device-and-figures.toml" ]; then
     note figures/all ok
   else
     note figures/all failed
@@ -114,12 +121,11 @@ part_figures() {
   fi
 }
 
-# pipeline NAME DESCRIPTION…: a pipeline that must reach its end.
+# pipeline NAME DESCRIPTION: a pipeline that must reach its end.
 pipeline() {
-  local name=$1 rc=0
-  shift
-  # shellcheck disable=SC2086 # words of a pipeline
-  timeout 100 gst-launch-1.0 -m $* >"$out/pipeline-$name.log" 2>&1 || rc=$?
+  local name=$1 rc=0 words
+  read -ra words <<<"$2"
+  timeout 100 gst-launch-1.0 -m "${words[@]}" >"$out/pipeline-$name.log" 2>&1 || rc=$?
   if [ "$rc" -eq 0 ]; then note "pipeline/$name" ok; else note "pipeline/$name" failed; tail -3 "$out/pipeline-$name.log" >&2; fi
 }
 
@@ -146,15 +152,20 @@ part_pipelines() {
   done
 }
 
+complete=yes
 for part in "${parts[@]}"; do
   say "== $part"
+  records=$kept/$part.toml
+  : >"$records"
   "part_$part"
 done
+for part in "${all[@]}"; do [ -e "$kept/$part.toml" ] || complete=; done
 
-if [ "${parts[*]}" = "${all[*]}" ] && [ -e "$scratch/figures.toml" ]; then
+if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   {
-    printf 'date = %s\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$(gpu_sources_sha256)"
-    cat "$scratch/figures.toml" "$records"
+    printf 'date = "%s"\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$sources"
+    cat "$kept/device-and-figures.toml"
+    for part in "${all[@]}"; do cat "$kept/$part.toml"; done
   } >tests/gpu/record.toml
   cp tests/gpu/record.toml "$out/"
   say "wrote tests/gpu/record.toml"

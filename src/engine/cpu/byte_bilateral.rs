@@ -1,4 +1,5 @@
-//! The bilateral of bytes, channel by channel, with weights from tables.
+//! The bilateral of bytes, with weights from tables: of channels by themselves, and of RGB with the
+//! sum of the magnitudes of the differences.
 //!
 //! The weights are 16-bit fixed-point numbers, one table for the taps of each distance from the
 //! centre. What rounding takes from the weights of one distance the next gets, so that the error
@@ -13,6 +14,7 @@ use super::whole::rounds_to_i32;
 use crate::filter::Layout;
 use crate::filter::layout::{Role, Sample};
 use crate::filter::plan::{Bilateral, Job};
+use crate::filter::spec::Distance;
 
 /// The weight of the centre.
 const ONE: f64 = 65536.0;
@@ -27,10 +29,12 @@ struct Group {
     table: usize,
 }
 
-/// A job that is a bilateral of bytes whose channels have weights of their own.
+/// A job that is a bilateral of bytes.
 pub struct ByteBilateralJob {
     vbmi: Vbmi,
     streams: Streams,
+    /// The first streams share their weights: 3, or 1 for none.
+    shared: usize,
     groups: Vec<Group>,
     tables: Vec<Segment>,
     segments: usize,
@@ -40,8 +44,8 @@ pub struct ByteBilateralJob {
 }
 
 impl ByteBilateralJob {
-    /// `None` where the job is not of bytes, its channels share weights, or the machine has not the
-    /// instructions.
+    /// `None` where the job is not of bytes, a table cannot tell the weights, or the machine has not
+    /// the instructions.
     pub fn new(
         layout: &Layout,
         job: &Job,
@@ -49,11 +53,24 @@ impl ByteBilateralJob {
         isa: Isa,
     ) -> Option<ByteBilateralJob> {
         let vbmi = isa.vbmi()?;
-        let shared = job.premultiply || job.group.channels.iter().any(|c| c.role == Role::Colour);
-        if layout.sample != Sample::U8 || shared || !border_is_a_byte(job) {
+        if layout.sample != Sample::U8 || job.premultiply || !border_is_a_byte(job) {
             return None;
         }
-        let streams = Streams::new(layout, job);
+        let colours = job.group.channels.iter().any(|c| c.role == Role::Colour);
+        let (streams, shared) = if colours {
+            let mut streams = Streams::apart(layout, job);
+            streams
+                .filtered
+                .sort_by_key(|stream| stream.role == Role::Alpha);
+            (streams, 3)
+        } else {
+            (Streams::new(layout, job), 1)
+        };
+        let is_shared = |stream: &Stream| stream.role == Role::Colour;
+        let together = streams.filtered.iter().filter(|s| is_shared(s)).count();
+        if colours && (together != shared || window.distance != Distance::L1) {
+            return None;
+        }
         if !(streams.filtered.iter()).all(|s| rounds_to_i32(255.0, 1.0, s.out_offset - s.zero)) {
             return None;
         }
@@ -62,8 +79,12 @@ impl ByteBilateralJob {
         let used = (weights.iter())
             .filter_map(|weights| weights.iter().rposition(|&weight| weight != 0))
             .max()?;
-        // The last entry of a table stands for all differences beyond: it has to be 0.
+        // The last entry of a table stands for all differences beyond: it has to be 0. (Of one
+        // channel none is beyond 255, of three the sum is.)
         let segments = ((used + 1) / SEGMENT + 1).min(DIFFERENCES / SEGMENT);
+        if shared > 1 && used + 1 == DIFFERENCES {
+            return None;
+        }
         let (mut groups, mut tables, mut spare) = (Vec::new(), Vec::new(), 0);
         for ((_, offsets), weights) in classes.iter().zip(&weights) {
             for offsets in offsets.chunks(4) {
@@ -83,6 +104,7 @@ impl ByteBilateralJob {
         Some(ByteBilateralJob {
             vbmi,
             streams,
+            shared,
             groups,
             tables,
             segments,
@@ -129,10 +151,12 @@ fn weights(classes: &[(f32, Vec<(i32, i32)>)], color: f32) -> Vec<[u16; DIFFEREN
 impl ByteBilateralJob {
     /// Filters a band.
     pub fn filter(&self, isa: Isa, band: &mut Band, scratch: &mut Scratch) {
-        for stream in &self.streams.filtered {
-            let bytes = Ring::new(self.radius_y).rows * stream.channels;
-            for tile in Tile::all(self.streams.width, stream.channels, bytes) {
-                let mut work = Work::new(self, isa, band, stream, tile, scratch);
+        let (together, alone) = self.streams.filtered.split_at(self.shared);
+        for streams in [together].into_iter().chain(alone.chunks(1)) {
+            let channels = streams[0].channels;
+            let bytes = Ring::new(self.radius_y).rows * channels * streams.len();
+            for tile in Tile::all(self.streams.width, channels, bytes) {
+                let mut work = Work::new(self, isa, band, streams, tile, scratch);
                 for step in band.steps(self.radius_y) {
                     work.read(step);
                     if let Some(complete) = step.complete {
@@ -145,17 +169,19 @@ impl ByteBilateralJob {
     }
 }
 
-/// One stream in one tile of a band.
+/// Streams that share their weights, in one tile of a band.
 struct Work<'a> {
     job: &'a ByteBilateralJob,
     isa: Isa,
     reader: Reader<'a>,
-    stream: &'a Stream,
+    streams: &'a [Stream],
     tile: Tile,
     ring: Ring,
     /// From one row of input bytes to the next.
     stride: usize,
+    /// The ring of each stream.
     input: &'a mut [u8],
+    /// A row of results of each stream, and one to put in order.
     codes: &'a mut [u8],
     groups: &'a mut Vec<TapGroup>,
 }
@@ -165,7 +191,7 @@ impl<'a> Work<'a> {
         job: &'a ByteBilateralJob,
         isa: Isa,
         band: &Band<'a>,
-        stream: &'a Stream,
+        streams: &'a [Stream],
         tile: Tile,
         scratch: &'a mut Scratch,
     ) -> Self {
@@ -175,28 +201,30 @@ impl<'a> Work<'a> {
             job,
             isa,
             reader: band.reader(&job.streams),
-            stream,
+            streams,
             ring,
             stride,
-            input: scratch.input.get(ring.rows * stride),
-            codes: scratch.codes.get(tile.samples()),
+            input: (scratch.input).get(streams.len() * ring.rows * stride),
+            codes: (scratch.codes).get((streams.len() + 1) * tile.samples()),
             groups: &mut scratch.groups,
             tile,
         }
     }
 
-    /// Takes in an input row.
+    /// Takes in an input row of every stream.
     fn read(&mut self, step: Step) {
-        let start = self.ring.slot(step.count, 0) * self.stride;
-        let row = &mut self.input[start..][..self.stride];
-        let wanted = self.tile.beside(self.job.radius_x);
-        (self.reader).read_bytes(self.isa, self.stream, step.y, wanted, row);
-        row.iter_mut().for_each(|byte| *byte ^= 0x80);
+        for (n, stream) in self.streams.iter().enumerate() {
+            let slot = n * self.ring.rows + self.ring.slot(step.count, 0);
+            let row = &mut self.input[slot * self.stride..][..self.stride];
+            let wanted = self.tile.beside(self.job.radius_x);
+            (self.reader).read_bytes(self.isa, stream, step.y, wanted, row);
+            row.iter_mut().for_each(|byte| *byte ^= 0x80);
+        }
     }
 
-    /// Computes and writes an output row.
+    /// Computes and writes an output row of every stream.
     fn write(&mut self, complete: Complete, band: &mut Band) {
-        let (job, stream) = (self.job, self.stream);
+        let (job, samples) = (self.job, self.tile.samples());
         let place = |(dx, dy): (i32, i32)| {
             self.ring.slot(complete.count, dy as isize) * self.stride
                 + self.tile.place(job.radius_x, dx as isize)
@@ -206,18 +234,35 @@ impl<'a> Work<'a> {
             taps: group.taps.map(|tap| place(tap.unwrap_or((0, 0)))),
             table: group.table,
         }));
-        let row = ByteRow {
+        let mut row = ByteRow {
             samples: self.input,
             centre: place((0, 0)),
+            channel: self.ring.rows * self.stride,
             groups: self.groups,
             tables: &job.tables,
             segments: job.segments,
             centre_weight: job.centre_weight,
-            offset: 128.0 - stream.zero + stream.out_offset,
+            offsets: [0.0; 3],
         };
-        let to = (band, complete.y);
-        stream.write(self.isa, to, &self.tile, 1, self.codes, |out| {
-            bilateral_bytes_row(job.vbmi, &row, out);
-        });
+        for (offset, stream) in row.offsets.iter_mut().zip(self.streams) {
+            *offset = 128.0 - stream.zero + stream.out_offset;
+        }
+        if let [stream] = self.streams {
+            let to = (band, complete.y);
+            return stream.write(self.isa, to, &self.tile, 1, self.codes, |out| {
+                bilateral_bytes_row(job.vbmi, &row, &mut [out]);
+            });
+        }
+        let (results, codes) = self.codes.split_at_mut(self.streams.len() * samples);
+        let mut results = results.chunks_exact_mut(samples);
+        let mut result = || results.next().expect("as many as streams");
+        let mut results = [result(), result(), result()];
+        bilateral_bytes_row(job.vbmi, &row, &mut results);
+        for (stream, result) in self.streams.iter().zip(results) {
+            let to = (&mut *band, complete.y);
+            stream.write(self.isa, to, &self.tile, 1, codes, |out| {
+                out.copy_from_slice(result);
+            });
+        }
     }
 }

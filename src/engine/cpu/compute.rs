@@ -54,15 +54,22 @@ enum PartWork {
     Jobs(Vec<JobWork>),
 }
 
+/// How a job is computed: the first that can.
 enum JobWork {
-    /// The job of this index of the plan, by the scalar path.
+    /// `method=naive`: the job of this index of the plan, by the scalar path.
     Naive(usize),
+    /// Copies and fills.
     Unfiltered(Streams),
+    /// Large boxes of bytes.
     Box(BoxJob),
+    /// Kernels of bytes whose sums are whole numbers of few bits: all small presets.
     Integer(IntegerJob),
+    /// Any other linear kernel, deeper samples, premultiplied colours.
     Linear(LinearJob),
+    /// Bilaterals of bytes, by channel or of RGB with the L1 distance, with AVX-512 VBMI.
     #[cfg(target_arch = "x86_64")]
     ByteBilateral(ByteBilateralJob),
+    /// Any other bilateral.
     Bilateral(BilateralJob),
 }
 

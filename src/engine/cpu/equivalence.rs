@@ -8,8 +8,9 @@ use proptest::test_runner::TestRunner;
 
 use super::compute::Compiled;
 use super::isa::Isa;
-use super::testing::{layout, output_bytes, padded_frame, tight_spans};
+use super::testing::{frame, layout, output_bytes, padded_frame, tight_spans};
 use super::{ABILITIES, pool};
+use crate::engine::{OutputFrame, PlaneSpan};
 use crate::filter::layout::{Layout, supported_formats};
 use crate::filter::matrix::Matrix;
 use crate::filter::plan::{Algorithm, Plan};
@@ -159,7 +160,7 @@ fn assert_same(isas: &[Isa], spec: &FilterSpec, shape: Shape, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn linear_kernels_give_the_canonical_bytes(
@@ -249,6 +250,37 @@ fn every_format_kernel_and_border_gives_the_canonical_bytes() {
             );
         }
     }
+}
+
+/// Rows of U and V may alternate in one memory, as some decoders lay them.
+#[test]
+fn planes_whose_rows_alternate_are_written_apart() {
+    let layout = layout(gst_video::VideoFormat::I420, 40, 400);
+    let plan = Plan::new(&FilterSpec::default(), &layout, &ABILITIES).unwrap();
+    let compiled = Compiled::new(&Arc::new(plan), Isa::detect(), pool::shared().unwrap()).unwrap();
+    let mut tight = frame(
+        &layout,
+        |plane, y, x| (plane * 50 + y * 3 + x * x) as u8,
+        false,
+    );
+    compiled.run(&mut tight);
+    let mut alternating = frame(
+        &layout,
+        |plane, y, x| (plane * 50 + y * 3 + x * x) as u8,
+        false,
+    );
+    let spans = [(0, 40), (16000, 40), (16020, 40)].map(|(offset, stride)| PlaneSpan {
+        memory: 0,
+        offset,
+        stride,
+    });
+    let memory = Box::new(vec![0; 24000]);
+    alternating.output = OutputFrame::new(&layout, vec![memory], spans.to_vec()).unwrap();
+    compiled.run(&mut alternating);
+    assert_eq!(
+        output_bytes(&layout, &alternating),
+        output_bytes(&layout, &tight)
+    );
 }
 
 /// Tiles of columns and their seams, which small pictures do not have.

@@ -101,6 +101,22 @@ fn a_panic_gives_the_frame_back_with_an_error_and_the_engine_goes_on() {
 }
 
 #[test]
+fn a_frame_of_another_layout_is_an_error() {
+    within_a_minute(|| {
+        let engine = CpuEngine::new().unwrap();
+        for algorithm in [Algorithm::Naive, Algorithm::Separable] {
+            let mut plan = gauss3_plan(64, 64);
+            plan.algorithm = algorithm;
+            let small = layout(gst_video::VideoFormat::Gray8, 60, 64);
+            let ticket = prepare(&engine, &plan).submit(frame(&small, |_, _, _| 1, false));
+            let (frame, result) = ticket.wait();
+            assert_eq!(result.unwrap_err().call, "filtering a frame");
+            assert_eq!(output_bytes(&small, &frame).len(), 60 * 64);
+        }
+    });
+}
+
+#[test]
 fn frames_in_flight_are_done_when_the_engine_is_dropped() {
     within_a_minute(|| {
         let plan = gauss3_plan(320, 240);

@@ -203,6 +203,9 @@ fn round_trips(engine: &CudaEngine, figures: &mut Figures) {
     }
 }
 
+/// With caps between them, without which both pass frames on as they are.
+const GPU_AND_BACK: &str = "cudaupload ! video/x-raw(memory:CUDAMemory) ! cudadownload";
+
 /// GStreamer's own elements that bring frames to the GPU and back, and filter nothing.
 fn others(figures: &mut Figures) {
     for (format, width, height) in [
@@ -210,7 +213,7 @@ fn others(figures: &mut Figures) {
         ("NV12", 1920, 1080),
         ("RGBA", 1920, 1080),
     ] {
-        let bin = gst::parse::bin_from_description("cudaupload ! cudadownload", true);
+        let bin = gst::parse::bin_from_description(GPU_AND_BACK, true);
         let (Ok(bin), Some(upload)) = (bin, gst::ElementFactory::find("cudaupload")) else {
             println!("cudaupload and cudadownload are not installed: not compared");
             return;

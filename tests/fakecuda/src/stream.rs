@@ -1,6 +1,8 @@
 //! Streams: a thread each, which does what was submitted one after the other.
 
 use std::hash::{BuildHasher, RandomState};
+use std::panic::{self, AssertUnwindSafe};
+use std::process;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -68,7 +70,13 @@ impl Stream {
         let (tasks, receiver) = channel();
         thread::Builder::new()
             .name("fakecuda stream".into())
-            .spawn(move || run(handle, context, &receiver))
+            .spawn(move || {
+                let work = AssertUnwindSafe(|| run(handle, context, &receiver));
+                // Else whoever waits for the stream would do so for ever.
+                if panic::catch_unwind(work).is_err() {
+                    process::abort();
+                }
+            })
             .expect("a thread for the stream");
         Stream {
             handle,

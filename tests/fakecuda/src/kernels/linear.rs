@@ -106,8 +106,8 @@ pub fn kernels(launch: &ConvolveLaunch) -> &[Taps] {
 pub fn weight_count(taps: &Taps) -> usize {
     let (width, height) = (taps.width as usize, taps.height as usize);
     if taps.separable == 0 {
-        width * height
+        line_length(width) * height
     } else {
-        width + height
+        line_length(width) + line_length(height)
     }
 }
