@@ -124,6 +124,22 @@ fn record_with_probe(pipeline: &gst::Pipeline) -> (Arc<Mutex<Passed>>, gst::Pad,
     (passed, pad, probe.expect("a probe is added"))
 }
 
+/// Changes the state and waits until it is reached. A change that is asked for while the pipeline
+/// still prerolls for the one before can be forgotten by GStreamer's bins (seen with 1.22 and
+/// stock elements alone: it stays in PAUSED, with PLAYING pending).
+pub fn reach(pipeline: &gst::Pipeline, state: gst::State) {
+    let change = pipeline.set_state(state).expect("the state changes");
+    if change == gst::StateChangeSuccess::Async {
+        let (reached, now, pending) = pipeline.state(gst::ClockTime::from_seconds(60));
+        if let Err(error) = reached {
+            panic!(
+                "{state:?} is not reached: {error}; {now:?}, pending {pending:?}; threads:\n{}",
+                super::watchdog::threads()
+            );
+        }
+    }
+}
+
 /// Waits for EOS or ERROR; all messages until then, and the error's text.
 pub fn wait_end(pipeline: &gst::Pipeline) -> (Vec<gst::Message>, Option<String>) {
     let bus = pipeline.bus().expect("a pipeline has a bus");

@@ -271,11 +271,11 @@ fn pausing_and_going_on_loses_nothing() {
         let mut random = Random::new(0x5eed_0009);
         for _ in 0..25 {
             for state in [gst::State::Playing, gst::State::Paused] {
-                pipeline.set_state(state).expect("the state changes");
+                pipelines::reach(&pipeline, state);
                 std::thread::sleep(Duration::from_micros(random.below(4000)));
             }
         }
-        pipeline.set_state(gst::State::Playing).expect("plays");
+        pipelines::reach(&pipeline, gst::State::Playing);
         let (_, error) = pipelines::wait_end(&pipeline);
         assert_eq!(error, None);
         pipeline.set_state(gst::State::Null).expect("stops");

@@ -210,6 +210,8 @@ impl Session {
             }
             MessageView::ClockLost(_) => {
                 let _ = self.pipeline.set_state(gst::State::Paused);
+                // A bin can forget a change that is asked for while it still prerolls.
+                let _ = self.pipeline.state(gst::ClockTime::from_seconds(10));
                 let _ = self.pipeline.set_state(gst::State::Playing);
             }
             _ => {}
