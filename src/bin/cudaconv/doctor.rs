@@ -216,9 +216,13 @@ fn nvidia() -> Vec<Finding> {
             return vec![finding(Verdict::Note, "NVIDIA", text)];
         }
     };
+    let driver = match examination.driver.as_str() {
+        "" => "a driver that does not tell its version",
+        driver => &format!("driver {driver}"),
+    };
     let text = format!(
-        "driver {}, CUDA {}; no CUDA toolkit is needed",
-        examination.driver, examination.cuda
+        "{driver}, CUDA {}; no CUDA toolkit is needed",
+        examination.cuda
     );
     let mut findings = vec![finding(Verdict::Ok, "NVIDIA", text)];
     findings.extend(examination.devices.iter().map(device));
