@@ -68,6 +68,29 @@ impl<'a> Band<'a> {
         }
     }
 
+    /// As [`steps`](Self::steps), each with the block of at most `most` output rows whose windows it
+    /// completes.
+    pub fn blocks(
+        &self,
+        radius: usize,
+        most: usize,
+    ) -> impl Iterator<Item = (Step, Option<Block>)> + use<> {
+        let rows = self.rows();
+        self.steps(radius).map(move |step| {
+            let block = step.complete.and_then(|last| {
+                let before = (last.y - rows.start) % most;
+                (before + 1 == most || last.y + 1 == rows.end).then(|| Block {
+                    first: Complete {
+                        y: last.y - before,
+                        count: last.count - before,
+                    },
+                    rows: before + 1,
+                })
+            });
+            (step, block)
+        })
+    }
+
     /// The rows that a window of `radius` rows above and below needs, from top to bottom.
     pub fn steps(&self, radius: usize) -> impl Iterator<Item = Step> + use<> {
         let rows = self.rows();
@@ -80,6 +103,13 @@ impl<'a> Band<'a> {
             }),
         })
     }
+}
+
+/// Output rows that are computed together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    pub first: Complete,
+    pub rows: usize,
 }
 
 /// One input row on the way through a band.
@@ -112,6 +142,13 @@ impl Ring {
     pub fn new(radius: usize) -> Ring {
         Ring {
             rows: 2 * radius + 1,
+        }
+    }
+
+    /// For the windows of a block of `rows` rows.
+    pub fn of_blocks(radius: usize, rows: usize) -> Ring {
+        Ring {
+            rows: 2 * radius + rows,
         }
     }
 

@@ -96,6 +96,14 @@ impl Simd for Avx2 {
         unsafe { _mm256_cvtepi32_ps(a) }
     }
     #[inline(always)]
+    fn clamp(self, a: __m256, max: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            // Of NaN the maximum is the second operand.
+            _mm256_min_ps(_mm256_max_ps(a, _mm256_setzero_ps()), max)
+        }
+    }
+    #[inline(always)]
     fn round(self, a: __m256) -> __m256i {
         // SAFETY: `self` proves AVX2 and FMA.
         unsafe { _mm256_cvtps_epi32(a) }
@@ -191,5 +199,30 @@ impl Simd for Avx2 {
     fn pack16(self, low: __m256i, high: __m256i) -> __m256i {
         // SAFETY: `self` proves AVX2 and FMA.
         unsafe { _mm256_packus_epi16(low, high) }
+    }
+    #[inline(always)]
+    fn bytes(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let (first, second) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+            // Each 16-byte lane has 4 bytes of each.
+            let lanes = _mm256_packus_epi16(first, second);
+            _mm256_permutevar8x32_epi32(lanes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+        }
+    }
+    #[inline(always)]
+    fn words(self, [a, b]: [__m256i; 2]) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0b11_01_10_00) }
+    }
+    #[inline(always)]
+    fn shift_left16(self, a: __m256i, bits: u32) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_sll_epi16(a, _mm_cvtsi32_si128(bits as i32)) }
+    }
+    #[inline(always)]
+    fn or(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_or_si256(a, b) }
     }
 }

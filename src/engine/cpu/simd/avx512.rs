@@ -96,6 +96,14 @@ impl Simd for Avx512 {
         unsafe { _mm512_cvtepi32_ps(a) }
     }
     #[inline(always)]
+    fn clamp(self, a: __m512, max: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            // Of NaN the maximum is the second operand.
+            _mm512_min_ps(_mm512_max_ps(a, _mm512_setzero_ps()), max)
+        }
+    }
+    #[inline(always)]
     fn round(self, a: __m512) -> __m512i {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_cvtps_epi32(a) }
@@ -190,5 +198,34 @@ impl Simd for Avx512 {
     fn pack16(self, low: __m512i, high: __m512i) -> __m512i {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_packus_epi16(low, high) }
+    }
+    #[inline(always)]
+    fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let (first, second) = (_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+            // Each 16-byte lane has 4 bytes of each.
+            let lanes = _mm512_packus_epi16(first, second);
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, lanes)
+        }
+    }
+    #[inline(always)]
+    fn words(self, [a, b]: [__m512i; 2]) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            _mm512_permutexvar_epi64(order, _mm512_packus_epi32(a, b))
+        }
+    }
+    #[inline(always)]
+    fn shift_left16(self, a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_sll_epi16(a, _mm_cvtsi32_si128(bits as i32)) }
+    }
+    #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_or_si512(a, b) }
     }
 }

@@ -89,6 +89,8 @@ pub trait Simd: Copy {
     unsafe fn store(self, to: *mut f32, value: Self::F32);
     /// 32-bit integers to float32.
     fn to_f32(self, a: Self::Int) -> Self::F32;
+    /// Between 0 and `max`; NaN becomes 0.
+    fn clamp(self, a: Self::F32, max: Self::F32) -> Self::F32;
     /// Float32 of magnitude below 2^31 to 32-bit integers, half to even.
     fn round(self, a: Self::F32) -> Self::Int;
 
@@ -130,4 +132,16 @@ pub trait Simd: Copy {
     /// Signed 16-bit integers to unsigned bytes with saturation, of `low` and then `high` in each
     /// lane.
     fn pack16(self, low: Self::Int, high: Self::Int) -> Self::Int;
+    /// 32-bit integers from 0 to 255 as bytes, in order across the lanes.
+    fn bytes(self, a: [Self::Int; 4]) -> Self::Int;
+    /// 32-bit integers from 0 to 65535 as 16-bit ones, in order across the lanes.
+    fn words(self, a: [Self::Int; 2]) -> Self::Int;
+    fn shift_left16(self, a: Self::Int, bits: u32) -> Self::Int;
+    /// 16-bit integers with their bytes exchanged.
+    #[inline(always)]
+    fn swap_bytes16(self, a: Self::Int) -> Self::Int {
+        let (low, high) = (self.shift_right16(a, 8), self.shift_left16(a, 8));
+        self.or(low, high)
+    }
+    fn or(self, a: Self::Int, b: Self::Int) -> Self::Int;
 }

@@ -90,6 +90,14 @@ impl Simd for Portable {
         to32(a).map(|value| value as f32)
     }
     #[inline(always)]
+    fn clamp(self, a: F32, max: F32) -> F32 {
+        std::array::from_fn(|i| {
+            // Comparisons, so that NaN becomes 0.
+            let value = if a[i] > 0.0 { a[i] } else { 0.0 };
+            if value < max[i] { value } else { max[i] }
+        })
+    }
+    #[inline(always)]
     fn round(self, a: F32) -> Bytes {
         from32(a.map(|value| value.round_ties_even() as i32))
     }
@@ -206,5 +214,21 @@ impl Simd for Portable {
             let value = if i < 8 { low[i] } else { high[i - 8] };
             value.clamp(0, 255) as u8
         })
+    }
+    #[inline(always)]
+    fn bytes(self, a: [Bytes; 4]) -> Bytes {
+        std::array::from_fn(|i| to32(a[i / 4])[i % 4] as u8)
+    }
+    #[inline(always)]
+    fn words(self, a: [Bytes; 2]) -> Bytes {
+        from16(std::array::from_fn(|i| to32(a[i / 4])[i % 4] as i16))
+    }
+    #[inline(always)]
+    fn shift_left16(self, a: Bytes, bits: u32) -> Bytes {
+        from16(to16(a).map(|value| value << bits))
+    }
+    #[inline(always)]
+    fn or(self, a: Bytes, b: Bytes) -> Bytes {
+        std::array::from_fn(|i| a[i] | b[i])
     }
 }

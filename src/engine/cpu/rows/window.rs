@@ -1,0 +1,324 @@
+//! Several rows at once of fused multiply-add chains over the same window: the last pass of every
+//! correlation in float32.
+//!
+//! An output takes one multiply-add a tap, but a vector that was loaded serves every row of the
+//! block whose window has it: nine rows high, a block of four rows loads a third of what four rows by
+//! themselves would, which is what bounds those when the rows lie in the second-level cache. The
+//! multiply-adds bound it then, two vectors a cycle.
+
+use super::samples::{Divisor, Finish};
+use crate::engine::cpu::isa::for_each_isa;
+use crate::engine::cpu::simd::{MAX_BYTES, Simd};
+use crate::filter::layout::Sample;
+
+/// Rows of a block. With four vectors of each their sums fill half of the 32 registers of AVX-512;
+/// the other instruction sets have 16 and do two rows at a time.
+pub const ROWS: usize = 4;
+
+/// Vectors of a row worked on together: as many as give one vector of bytes.
+const VECTORS: usize = 4;
+
+/// Rows are worked on in runs of at most so many samples, and so as many less one may be read and
+/// written beyond their end.
+pub const RUN: usize = MAX_BYTES;
+
+/// The weights of a window, for blocks of [`ROWS`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// Rows of the window.
+    height: usize,
+    /// Columns of the window.
+    width: usize,
+    /// Row by row, with `ROWS - 1` rows of nothing before and after.
+    padded: Vec<f32>,
+}
+
+/// Stands for no tap.
+const NOTHING: f32 = f32::NAN;
+
+impl Weights {
+    /// Of rows of `width` finite weights, row by row. With `skip_zeros` weights of 0 take no part in
+    /// the sums.
+    pub fn new(weights: &[f32], width: usize, skip_zeros: bool) -> Weights {
+        let nothing = || std::iter::repeat_n(NOTHING, (ROWS - 1) * width);
+        let some = weights.iter().map(|&weight| {
+            if skip_zeros && weight == 0.0 {
+                NOTHING
+            } else {
+                weight
+            }
+        });
+        Weights {
+            height: weights.len() / width.max(1),
+            width,
+            padded: nothing().chain(some).chain(nothing()).collect(),
+        }
+    }
+
+    /// Rows of the window of a block.
+    pub fn block_height(&self) -> usize {
+        self.height + ROWS - 1
+    }
+}
+
+/// The window of a block of rows, sliding over rows of samples.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    pub weights: &'a Weights,
+    /// Where in `samples` the rows of the window of the block begin, from top to bottom: as many as
+    /// [`Weights::block_height`].
+    pub rows: &'a [usize],
+    /// From there to what each column of the window takes for output 0.
+    pub columns: &'a [usize],
+    pub samples: &'a [f32],
+}
+
+for_each_isa! {
+    /// `out[r·stride + x] = Σ weight·sample` for the [`ROWS`] rows r of the block and all x below
+    /// `len`, each a chain of fused multiply-adds from +0, row by row of the window. `len` is rounded
+    /// up to whole [`RUN`]s.
+    pub fn window_sums(window: &Window, out: &mut [f32], stride: usize, len: usize)
+        = window_sums_body;
+    /// As [`window_sums`], but with the sums made samples, side by side in rows `stride` bytes
+    /// apart.
+    pub fn window_samples(
+        window: &Window, finish: &Finish, out: &mut [u8], stride: usize, len: usize,
+    ) = window_samples_body;
+}
+
+#[inline(always)]
+fn window_sums_body<S: Simd>(simd: S, window: &Window, out: &mut [f32], stride: usize, len: usize) {
+    let reach = len.next_multiple_of(VECTORS * S::LANES);
+    check(window, reach);
+    assert!((ROWS - 1) * stride + reach <= out.len());
+    // SAFETY: the window was checked, and the rows written end within `out`.
+    unsafe {
+        blocks(
+            simd,
+            window,
+            reach,
+            &StoreSums {
+                out: out.as_mut_ptr(),
+                stride,
+            },
+        )
+    }
+}
+
+#[inline(always)]
+fn window_samples_body<S: Simd>(
+    simd: S,
+    window: &Window,
+    finish: &Finish,
+    out: &mut [u8],
+    stride: usize,
+    len: usize,
+) {
+    let reach = len.next_multiple_of(VECTORS * S::LANES);
+    check(window, reach);
+    assert!((0.0..=65535.0).contains(&finish.max));
+    assert!((ROWS - 1) * stride + reach * finish.sample.bytes() <= out.len());
+    let out = out.as_mut_ptr();
+    macro_rules! with {
+        ($divide:expr) => {{
+            let store = StoreSamples {
+                out,
+                stride,
+                finish,
+                divide: $divide,
+            };
+            // SAFETY: the window was checked, and the rows written end within `out`.
+            unsafe { blocks(simd, window, reach, &store) }
+        }};
+    }
+    match finish.divisor {
+        Divisor::One => with!(Unchanged),
+        Divisor::Inverse(inverse) => with!(Multiply(inverse)),
+        Divisor::Any(divisor) => with!(Divide(divisor)),
+    }
+}
+
+/// Checks that `reach` outputs of every row can be computed.
+#[inline(always)]
+fn check(window: &Window, reach: usize) {
+    let starts = window
+        .samples
+        .len()
+        .checked_sub(reach)
+        .expect("a row of samples");
+    let column = window.columns.iter().max().unwrap_or(&0);
+    assert!(window.rows.iter().all(|row| row + column <= starts));
+    assert_eq!(window.rows.len(), window.weights.block_height());
+    assert_eq!(window.columns.len(), window.weights.width);
+}
+
+/// # Safety
+/// [`check`] holds for `reach`, a whole number of runs of VECTORS vectors, and `store` may write that
+/// far.
+#[inline(always)]
+unsafe fn blocks<S: Simd>(simd: S, window: &Window, reach: usize, store: &impl Store<S>) {
+    for x in (0..reach).step_by(VECTORS * S::LANES) {
+        // SAFETY: the caller's promise, since the run from x on ends within `reach`.
+        unsafe {
+            if S::LANES >= 16 {
+                block::<S, ROWS>(simd, window, 0, x, store);
+            } else {
+                block::<S, 2>(simd, window, 0, x, store);
+                block::<S, 2>(simd, window, 2, x, store);
+            }
+        }
+    }
+}
+
+/// The rows of the block from `first` on, and the run at `x`.
+///
+/// # Safety
+/// `x + VECTORS·LANES` is within the reach that [`check`] and `store` know of; `first + R` is at most
+/// ROWS.
+#[inline(always)]
+unsafe fn block<S: Simd, const R: usize>(
+    simd: S,
+    window: &Window,
+    first: usize,
+    x: usize,
+    store: &impl Store<S>,
+) {
+    let Window {
+        weights,
+        rows,
+        columns,
+        samples,
+    } = *window;
+    let mut sums = [[simd.splat(0.0); VECTORS]; R];
+    for m in first..first + weights.height + R - 1 {
+        // SAFETY: of `rows` there are height + ROWS - 1.
+        let row = unsafe { *rows.get_unchecked(m) } + x;
+        for (i, column) in columns.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            let from = unsafe { samples.as_ptr().add(row + column) };
+            let mut values = [simd.splat(0.0); VECTORS];
+            for (v, value) in values.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *value = unsafe { simd.load(from.add(v * S::LANES)) };
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                // Row m of the block's window is row m - r of that of output row r.
+                let at = (m + ROWS - 1 - (first + r)) * weights.width + i;
+                // SAFETY: m - first - r is at least 1 - ROWS and at most height + ROWS - 2, all of
+                // which `padded` has.
+                let weight = unsafe { *weights.padded.get_unchecked(at) };
+                if weight.is_nan() {
+                    continue;
+                }
+                let weight = simd.splat(weight);
+                for v in 0..VECTORS {
+                    sums[v] = simd.mul_add(weight, values[v], sums[v]);
+                }
+            }
+        }
+    }
+    for (r, sums) in sums.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { store.store(simd, first + r, x, *sums) };
+    }
+}
+
+/// What becomes of the sums. (Not closures: those are not sure to be inlined, and so to be compiled
+/// for the instruction set.)
+trait Store<S: Simd> {
+    /// Takes in a run of sums of row `r` at `x`.
+    ///
+    /// # Safety
+    /// The run lies within what may be written.
+    unsafe fn store(&self, simd: S, r: usize, x: usize, sums: [S::F32; VECTORS]);
+}
+
+struct StoreSums {
+    out: *mut f32,
+    stride: usize,
+}
+
+impl<S: Simd> Store<S> for StoreSums {
+    #[inline(always)]
+    unsafe fn store(&self, simd: S, r: usize, x: usize, sums: [S::F32; VECTORS]) {
+        for (v, sum) in sums.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { simd.store(self.out.add(r * self.stride + x + v * S::LANES), *sum) };
+        }
+    }
+}
+
+/// A division.
+trait Division<S: Simd> {
+    fn divided(&self, simd: S, sum: S::F32) -> S::F32;
+}
+
+struct Unchanged;
+struct Multiply(f32);
+struct Divide(f32);
+
+impl<S: Simd> Division<S> for Unchanged {
+    #[inline(always)]
+    fn divided(&self, _: S, sum: S::F32) -> S::F32 {
+        sum
+    }
+}
+
+impl<S: Simd> Division<S> for Multiply {
+    #[inline(always)]
+    fn divided(&self, simd: S, sum: S::F32) -> S::F32 {
+        simd.mul(sum, simd.splat(self.0))
+    }
+}
+
+impl<S: Simd> Division<S> for Divide {
+    #[inline(always)]
+    fn divided(&self, simd: S, sum: S::F32) -> S::F32 {
+        simd.div(sum, simd.splat(self.0))
+    }
+}
+
+struct StoreSamples<'a, D> {
+    out: *mut u8,
+    /// In bytes.
+    stride: usize,
+    finish: &'a Finish,
+    divide: D,
+}
+
+impl<S: Simd, D: Division<S>> Store<S> for StoreSamples<'_, D> {
+    #[inline(always)]
+    unsafe fn store(&self, simd: S, r: usize, x: usize, sums: [S::F32; VECTORS]) {
+        let Finish {
+            offset,
+            max,
+            sample,
+            ..
+        } = *self.finish;
+        let mut codes = [simd.splat_i32(0); VECTORS];
+        for v in 0..VECTORS {
+            let value = simd.add(self.divide.divided(simd, sums[v]), simd.splat(offset));
+            // Clamped before it is rounded, which is the same, as the limits are whole numbers.
+            codes[v] = simd.round(simd.clamp(value, simd.splat(max)));
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = self.out.add(r * self.stride + x * sample.bytes());
+            match sample {
+                Sample::U8 => simd.store_bytes(to, simd.bytes(codes)),
+                Sample::U16Le { shift } => {
+                    let [a, b, c, d] = codes;
+                    let first = simd.shift_left16(simd.words([a, b]), shift.into());
+                    let second = simd.shift_left16(simd.words([c, d]), shift.into());
+                    simd.store_bytes(to, first);
+                    simd.store_bytes(to.add(S::BYTES), second);
+                }
+                Sample::U16Be => {
+                    let [a, b, c, d] = codes;
+                    simd.store_bytes(to, simd.swap_bytes16(simd.words([a, b])));
+                    simd.store_bytes(to.add(S::BYTES), simd.swap_bytes16(simd.words([c, d])));
+                }
+            }
+        }
+    }
+}
