@@ -172,7 +172,7 @@ impl Tile {
     /// `bytes` per pixel of a row.
     pub fn all(width: usize, channels: usize, bytes: usize) -> impl Iterator<Item = Tile> {
         /// Half of a small second-level cache.
-        const TILE_BYTES: usize = 128 << 10;
+        const TILE_BYTES: usize = 256 << 10;
         /// Below, the columns computed twice at the seams of a large kernel cost too much.
         const MIN_PIXELS: usize = 256;
         let most = (TILE_BYTES / bytes / MAX_BYTES * MAX_BYTES).max(MIN_PIXELS);

@@ -14,7 +14,7 @@ use super::rows::chain::{SLACK, Tap, chain_row};
 use super::rows::samples::{
     Divisor, Finish, divide_by_alpha_row, divide_row, finish_row, magnitude_row, multiply_row,
 };
-use super::rows::window::{ROWS, RUN, Weights, Window, window_samples, window_sums};
+use super::rows::window::{ROWS, RUN, Window, window_samples, window_sums};
 use super::scratch::{Scratch, whole_lines};
 use super::streams::{Pixels, Stream, Streams};
 use crate::filter::Layout;
@@ -24,12 +24,22 @@ use crate::filter::plan::{Correlation, Job, Operation, Taps};
 struct Kernel {
     /// Of the horizontal pass of a separable kernel: pixel offset and weight.
     horizontal: Option<Vec<(isize, f32)>>,
-    /// Of the last pass.
-    weights: Weights,
-    /// Row offset of the first row of weights.
-    top: isize,
-    /// Pixel offsets of the columns of weights.
-    columns: Vec<isize>,
+    last: Last,
+}
+
+/// The last pass.
+enum Last {
+    /// All taps of a window.
+    Window {
+        /// Row by row.
+        weights: Vec<f32>,
+        /// Row offset of the first row.
+        top: isize,
+        /// Pixel offsets of the columns.
+        columns: Vec<isize>,
+    },
+    /// Few taps: row offset, pixel offset and weight.
+    Sparse(Vec<(isize, isize, f32)>),
 }
 
 /// A job of one or two kernels.
@@ -49,24 +59,17 @@ pub struct LinearJob {
 
 impl Kernel {
     fn new(correlation: &Correlation) -> Kernel {
-        // A weight of 0 adds nothing to a sum of finite values, so it can be left out.
-        let finite_sums = |weights: &[f32]| {
-            (weights.iter().map(|w| w.abs()).sum::<f32>() * u32::MAX as f32).is_finite()
-        };
-        let centred = |weights: &[f32]| -> Vec<(isize, f32)> {
-            let radius = weights.len() as isize / 2;
-            let taps = (-radius..).zip(weights.iter().copied());
-            taps.filter(|&(_, weight)| weight != 0.0).collect()
-        };
         match &correlation.taps {
             Taps::Separable {
                 horizontal,
                 vertical,
             } => Kernel {
-                horizontal: Some(centred(horizontal)),
-                weights: Weights::new(vertical, 1, finite_sums(horizontal)),
-                top: -(vertical.len() as isize / 2),
-                columns: vec![0],
+                horizontal: Some(taps(horizontal).collect()),
+                last: Last::Window {
+                    weights: vertical.clone(),
+                    top: -(vertical.len() as isize / 2),
+                    columns: vec![0],
+                },
             },
             Taps::Full {
                 width,
@@ -74,20 +77,45 @@ impl Kernel {
                 weights,
             } => Kernel {
                 horizontal: None,
-                weights: Weights::new(weights, *width, true),
-                top: -(*height as isize / 2),
-                columns: (-(*width as isize / 2)..).take(*width).collect(),
+                last: Last::full(*width, *height, weights),
             },
         }
     }
-}
 
-impl Kernel {
     /// What the last pass works on, of the input and the horizontal sums.
     fn samples<'a>(&self, input: &'a [f32], sums: &'a [f32]) -> &'a [f32] {
         match self.horizontal {
             Some(_) => sums,
             None => input,
+        }
+    }
+}
+
+/// Offsets from the middle and weights, without those of 0: they add nothing to a sum of finite
+/// values.
+fn taps(weights: &[f32]) -> impl Iterator<Item = (isize, f32)> {
+    let radius = weights.len() as isize / 2;
+    (-radius..)
+        .zip(weights.iter().copied())
+        .filter(|&(_, weight)| weight != 0.0)
+}
+
+impl Last {
+    fn full(width: usize, height: usize, weights: &[f32]) -> Last {
+        /// A tap of a window costs about a third of one by itself.
+        const LEAST: usize = 3;
+        let (left, top) = (-(width as isize / 2), -(height as isize / 2));
+        let sparse: Vec<(isize, isize, f32)> = (top..)
+            .zip(weights.chunks_exact(width))
+            .flat_map(|(j, row)| taps(row).map(move |(i, weight)| (j, i, weight)))
+            .collect();
+        if sparse.len() * LEAST < weights.len() {
+            return Last::Sparse(sparse);
+        }
+        Last::Window {
+            weights: weights.to_vec(),
+            top,
+            columns: (left..).take(width).collect(),
         }
     }
 }
@@ -288,10 +316,12 @@ impl<'a> Work<'a> {
         };
         let (stride, sums_stride) = (self.codes_stride, self.sums_stride);
         let codes_start = index * ROWS * stride;
-        if let ([kernel], false) = (&job.kernels[..], job.premultiply) {
+        if let ([kernel], false) = (&job.kernels[..], job.premultiply)
+            && let Last::Window { weights, .. } = &kernel.last
+        {
             self.place_window(index, 0, block);
             let window = Window {
-                weights: &kernel.weights,
+                weights,
                 rows: self.rows,
                 columns: self.columns,
                 samples: kernel.samples(self.input, self.sums),
@@ -300,16 +330,8 @@ impl<'a> Work<'a> {
             window_samples(isa, &window, &finish, codes, stride, samples);
             return;
         }
-        for (k, kernel) in job.kernels.iter().enumerate() {
-            self.place_window(index, k, block);
-            let window = Window {
-                weights: &kernel.weights,
-                rows: self.rows,
-                columns: self.columns,
-                samples: kernel.samples(self.input, self.sums),
-            };
-            let to = &mut self.results[(1 + k) * ROWS * sums_stride..][..ROWS * sums_stride];
-            window_sums(isa, &window, to, sums_stride, samples);
+        for k in 0..job.kernels.len() {
+            self.sum_down(index, k, block);
         }
         let (alpha, values) = self.results.split_at_mut(ROWS * sums_stride);
         let (values, other) = values.split_at_mut(ROWS * sums_stride);
@@ -333,15 +355,55 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The sums of kernel `k` in the rows of a block.
+    fn sum_down(&mut self, index: usize, k: usize, block: Block) {
+        let kernel = &self.job.kernels[k];
+        let stride = self.sums_stride;
+        let start = (1 + k) * ROWS * stride;
+        match &kernel.last {
+            Last::Window { weights, .. } => {
+                self.place_window(index, k, block);
+                let window = Window {
+                    weights,
+                    rows: self.rows,
+                    columns: self.columns,
+                    samples: kernel.samples(self.input, self.sums),
+                };
+                let to = &mut self.results[start..][..ROWS * stride];
+                window_sums(self.isa, &window, to, stride, self.tile.samples());
+            }
+            Last::Sparse(taps) => {
+                for r in 0..block.rows {
+                    let place = |&(j, i, weight)| Tap {
+                        weight,
+                        start: self.input_start(index, self.ring.slot(block.first.count + r, j))
+                            + self.tile.place(self.job.radius_x, i),
+                    };
+                    let taps: Vec<Tap> = taps.iter().map(place).collect();
+                    let to = &mut self.results[start + r * stride..][..stride];
+                    chain_row(self.isa, &taps, self.input, to, self.tile.samples());
+                }
+            }
+        }
+    }
+
     /// Finds where kernel `k` takes the windows of a block from.
     fn place_window(&mut self, index: usize, k: usize, block: Block) {
         let kernel = &self.job.kernels[k];
+        let Last::Window {
+            weights,
+            top,
+            columns: offsets,
+        } = &kernel.last
+        else {
+            return;
+        };
+        let height = weights.len() / offsets.len();
         let (mut rows, mut columns) = (take(self.rows), take(self.columns));
         rows.clear();
-        rows.extend((0..kernel.weights.block_height()).map(|row| {
+        rows.extend((0..height + ROWS - 1).map(|row| {
             // Rows that a short block has not been read for serve none of its outputs.
-            let below =
-                (row as isize + kernel.top).min((self.job.radius_y + block.rows) as isize - 1);
+            let below = (row as isize + top).min((self.job.radius_y + block.rows) as isize - 1);
             let slot = self.ring.slot(block.first.count, below);
             if kernel.horizontal.is_some() {
                 self.sums_start(index, k, slot)
@@ -350,7 +412,7 @@ impl<'a> Work<'a> {
             }
         }));
         columns.clear();
-        columns.extend(kernel.columns.iter().map(|&i| match kernel.horizontal {
+        columns.extend(offsets.iter().map(|&i| match kernel.horizontal {
             Some(_) => 0,
             None => self.tile.place(self.job.radius_x, i),
         }));

@@ -22,51 +22,13 @@ const VECTORS: usize = 4;
 /// written beyond their end.
 pub const RUN: usize = MAX_BYTES;
 
-/// The weights of a window, for blocks of [`ROWS`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Weights {
-    /// Rows of the window.
-    height: usize,
-    /// Columns of the window.
-    width: usize,
-    /// Row by row, with `ROWS - 1` rows of nothing before and after.
-    padded: Vec<f32>,
-}
-
-/// Stands for no tap.
-const NOTHING: f32 = f32::NAN;
-
-impl Weights {
-    /// Of rows of `width` finite weights, row by row. With `skip_zeros` weights of 0 take no part in
-    /// the sums.
-    pub fn new(weights: &[f32], width: usize, skip_zeros: bool) -> Weights {
-        let nothing = || std::iter::repeat_n(NOTHING, (ROWS - 1) * width);
-        let some = weights.iter().map(|&weight| {
-            if skip_zeros && weight == 0.0 {
-                NOTHING
-            } else {
-                weight
-            }
-        });
-        Weights {
-            height: weights.len() / width.max(1),
-            width,
-            padded: nothing().chain(some).chain(nothing()).collect(),
-        }
-    }
-
-    /// Rows of the window of a block.
-    pub fn block_height(&self) -> usize {
-        self.height + ROWS - 1
-    }
-}
-
 /// The window of a block of rows, sliding over rows of samples.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
-    pub weights: &'a Weights,
-    /// Where in `samples` the rows of the window of the block begin, from top to bottom: as many as
-    /// [`Weights::block_height`].
+    /// Row by row.
+    pub weights: &'a [f32],
+    /// Where in `samples` the rows of the windows of the block begin, from top to bottom: `ROWS - 1`
+    /// more than the window has.
     pub rows: &'a [usize],
     /// From there to what each column of the window takes for output 0.
     pub columns: &'a [usize],
@@ -148,8 +110,8 @@ fn check(window: &Window, reach: usize) {
         .expect("a row of samples");
     let column = window.columns.iter().max().unwrap_or(&0);
     assert!(window.rows.iter().all(|row| row + column <= starts));
-    assert_eq!(window.rows.len(), window.weights.block_height());
-    assert_eq!(window.columns.len(), window.weights.width);
+    let (rows, columns) = (window.rows.len(), window.columns.len());
+    assert!(rows >= ROWS && window.weights.len() == (rows - (ROWS - 1)) * columns);
 }
 
 /// # Safety
@@ -157,69 +119,126 @@ fn check(window: &Window, reach: usize) {
 /// far.
 #[inline(always)]
 unsafe fn blocks<S: Simd>(simd: S, window: &Window, reach: usize, store: &impl Store<S>) {
-    for x in (0..reach).step_by(VECTORS * S::LANES) {
-        // SAFETY: the caller's promise, since the run from x on ends within `reach`.
-        unsafe {
-            if S::LANES >= 16 {
-                block::<S, ROWS>(simd, window, 0, x, store);
-            } else {
-                block::<S, 2>(simd, window, 0, x, store);
-                block::<S, 2>(simd, window, 2, x, store);
-            }
+    // SAFETY: the caller's promise; no more rows at a time than the window has.
+    unsafe {
+        match (window.rows.len() - (ROWS - 1), window.columns) {
+            (1, _) => runs::<S, 1, false>(simd, window, reach, store),
+            (2.., &[0]) if S::LANES < 16 => runs::<S, 2, true>(simd, window, reach, store),
+            (2.., _) if S::LANES < 16 => runs::<S, 2, false>(simd, window, reach, store),
+            (2 | 3, &[0]) => runs::<S, 2, true>(simd, window, reach, store),
+            (2 | 3, _) => runs::<S, 2, false>(simd, window, reach, store),
+            (_, &[0]) => runs::<S, 4, true>(simd, window, reach, store),
+            (_, _) => runs::<S, 4, false>(simd, window, reach, store),
         }
     }
 }
 
-/// The rows of the block from `first` on, and the run at `x`.
+/// With `R` rows at a time, `ALONE` for windows of one column at 0.
 ///
 /// # Safety
-/// `x + VECTORS·LANES` is within the reach that [`check`] and `store` know of; `first + R` is at most
-/// ROWS.
+/// As [`blocks`]; the window has at least R rows, and R is a divisor of ROWS up to 4.
 #[inline(always)]
-unsafe fn block<S: Simd, const R: usize>(
+unsafe fn runs<S: Simd, const R: usize, const ALONE: bool>(
+    simd: S,
+    window: &Window,
+    reach: usize,
+    store: &impl Store<S>,
+) {
+    for x in (0..reach).step_by(VECTORS * S::LANES) {
+        for first in (0..ROWS).step_by(R) {
+            // SAFETY: the caller's promise, since the run from x on ends within `reach`.
+            unsafe { run::<S, R, ALONE>(simd, window, first, x, store) };
+        }
+    }
+}
+
+/// The run at `x` of R rows of the block from `first` on.
+///
+/// # Safety
+/// `x + VECTORS·LANES` is within the reach that [`check`] and `store` know of, `first + R` at most
+/// ROWS, and R at most 4 and the height of the window.
+#[inline(always)]
+unsafe fn run<S: Simd, const R: usize, const ALONE: bool>(
     simd: S,
     window: &Window,
     first: usize,
     x: usize,
     store: &impl Store<S>,
 ) {
-    let Window {
-        weights,
-        rows,
-        columns,
-        samples,
-    } = *window;
+    const { assert!(R <= 4) };
+    let height = window.rows.len() - (ROWS - 1);
+    let rows = &window.rows[first..];
     let mut sums = [[simd.splat(0.0); VECTORS]; R];
-    for m in first..first + weights.height + R - 1 {
-        // SAFETY: of `rows` there are height + ROWS - 1.
-        let row = unsafe { *rows.get_unchecked(m) } + x;
-        for (i, column) in columns.iter().enumerate() {
-            // SAFETY: the caller's promise.
-            let from = unsafe { samples.as_ptr().add(row + column) };
-            let mut values = [simd.splat(0.0); VECTORS];
-            for (v, value) in values.iter_mut().enumerate() {
-                // SAFETY: the caller's promise.
-                *value = unsafe { simd.load(from.add(v * S::LANES)) };
-            }
-            for (r, sums) in sums.iter_mut().enumerate() {
-                // Row m of the block's window is row m - r of that of output row r.
-                let at = (m + ROWS - 1 - (first + r)) * weights.width + i;
-                // SAFETY: m - first - r is at least 1 - ROWS and at most height + ROWS - 2, all of
-                // which `padded` has.
-                let weight = unsafe { *weights.padded.get_unchecked(at) };
-                if weight.is_nan() {
-                    continue;
-                }
-                let weight = simd.splat(weight);
-                for v in 0..VECTORS {
-                    sums[v] = simd.mul_add(weight, values[v], sums[v]);
-                }
-            }
+    let sum = &mut sums;
+    // SAFETY: the caller's promise. Row m is in the windows of the output rows from m - (height - 1)
+    // to m, which at the top and the bottom are not all of the R.
+    unsafe {
+        if R > 1 {
+            add_row::<S, R, 0, 1, ALONE>(simd, window, rows, 0, x, sum);
+        }
+        if R > 2 {
+            add_row::<S, R, 0, 2, ALONE>(simd, window, rows, 1, x, sum);
+        }
+        if R > 3 {
+            add_row::<S, R, 0, 3, ALONE>(simd, window, rows, 2, x, sum);
+        }
+        for m in R - 1..height {
+            add_row::<S, R, 0, R, ALONE>(simd, window, rows, m, x, sum);
+        }
+        if R > 1 {
+            add_row::<S, R, 1, R, ALONE>(simd, window, rows, height, x, sum);
+        }
+        if R > 2 {
+            add_row::<S, R, 2, R, ALONE>(simd, window, rows, height + 1, x, sum);
+        }
+        if R > 3 {
+            add_row::<S, R, 3, R, ALONE>(simd, window, rows, height + 2, x, sum);
         }
     }
     for (r, sums) in sums.iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { store.store(simd, first + r, x, *sums) };
+    }
+}
+
+/// Adds the products of row `m` of the windows to the sums of the output rows from FROM to TO.
+///
+/// # Safety
+/// As [`run`]; `rows` has row m, and m less the output row is a row of the window.
+#[inline(always)]
+unsafe fn add_row<
+    S: Simd,
+    const R: usize,
+    const FROM: usize,
+    const TO: usize,
+    const ALONE: bool,
+>(
+    simd: S,
+    window: &Window,
+    rows: &[usize],
+    m: usize,
+    x: usize,
+    sums: &mut [[S::F32; VECTORS]; R],
+) {
+    let columns = if ALONE { &[0] } else { window.columns };
+    // SAFETY: the caller's promise.
+    let row = unsafe { *rows.get_unchecked(m) } + x;
+    for (i, column) in columns.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let from = unsafe { window.samples.as_ptr().add(row + column) };
+        let mut values = [simd.splat(0.0); VECTORS];
+        for (v, value) in values.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *value = unsafe { simd.load(from.add(v * S::LANES)) };
+        }
+        for r in FROM..TO {
+            // SAFETY: the caller's promise.
+            let weight = unsafe { *window.weights.get_unchecked((m - r) * columns.len() + i) };
+            let weight = simd.splat(weight);
+            for v in 0..VECTORS {
+                sums[r][v] = simd.mul_add(weight, values[v], sums[r][v]);
+            }
+        }
     }
 }
 
@@ -298,8 +317,8 @@ impl<S: Simd, D: Division<S>> Store<S> for StoreSamples<'_, D> {
         let mut codes = [simd.splat_i32(0); VECTORS];
         for v in 0..VECTORS {
             let value = simd.add(self.divide.divided(simd, sums[v]), simd.splat(offset));
-            // Clamped before it is rounded, which is the same, as the limits are whole numbers.
-            codes[v] = simd.round(simd.clamp(value, simd.splat(max)));
+            // What is below 0, and NaN, becomes a negative integer, and that 0.
+            codes[v] = simd.round(simd.min(simd.splat(max), value));
         }
         // SAFETY: the caller's promise.
         unsafe {

@@ -96,12 +96,9 @@ impl Simd for Avx2 {
         unsafe { _mm256_cvtepi32_ps(a) }
     }
     #[inline(always)]
-    fn clamp(self, a: __m256, max: __m256) -> __m256 {
+    fn min(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2.
-        unsafe {
-            // Of NaN the maximum is the second operand.
-            _mm256_min_ps(_mm256_max_ps(a, _mm256_setzero_ps()), max)
-        }
+        unsafe { _mm256_min_ps(a, b) }
     }
     #[inline(always)]
     fn round(self, a: __m256) -> __m256i {
@@ -204,7 +201,7 @@ impl Simd for Avx2 {
     fn bytes(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
         // SAFETY: `self` proves AVX2.
         unsafe {
-            let (first, second) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+            let (first, second) = (_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
             // Each 16-byte lane has 4 bytes of each.
             let lanes = _mm256_packus_epi16(first, second);
             _mm256_permutevar8x32_epi32(lanes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))

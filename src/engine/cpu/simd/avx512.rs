@@ -96,12 +96,9 @@ impl Simd for Avx512 {
         unsafe { _mm512_cvtepi32_ps(a) }
     }
     #[inline(always)]
-    fn clamp(self, a: __m512, max: __m512) -> __m512 {
+    fn min(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512.
-        unsafe {
-            // Of NaN the maximum is the second operand.
-            _mm512_min_ps(_mm512_max_ps(a, _mm512_setzero_ps()), max)
-        }
+        unsafe { _mm512_min_ps(a, b) }
     }
     #[inline(always)]
     fn round(self, a: __m512) -> __m512i {
@@ -203,7 +200,7 @@ impl Simd for Avx512 {
     fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
         // SAFETY: `self` proves AVX-512.
         unsafe {
-            let (first, second) = (_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+            let (first, second) = (_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
             // Each 16-byte lane has 4 bytes of each.
             let lanes = _mm512_packus_epi16(first, second);
             let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);

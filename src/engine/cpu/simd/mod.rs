@@ -89,9 +89,10 @@ pub trait Simd: Copy {
     unsafe fn store(self, to: *mut f32, value: Self::F32);
     /// 32-bit integers to float32.
     fn to_f32(self, a: Self::Int) -> Self::F32;
-    /// Between 0 and `max`; NaN becomes 0.
-    fn clamp(self, a: Self::F32, max: Self::F32) -> Self::F32;
-    /// Float32 of magnitude below 2^31 to 32-bit integers, half to even.
+    /// `a` where it is less than `b`, else `b`, which may be NaN.
+    fn min(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// Float32 to 32-bit integers, half to even; what is below -2^31 becomes negative or, if NaN, 0 or
+    /// negative. None is to be above 2^31.
     fn round(self, a: Self::F32) -> Self::Int;
 
     fn splat_i16(self, value: i16) -> Self::Int;
@@ -132,9 +133,9 @@ pub trait Simd: Copy {
     /// Signed 16-bit integers to unsigned bytes with saturation, of `low` and then `high` in each
     /// lane.
     fn pack16(self, low: Self::Int, high: Self::Int) -> Self::Int;
-    /// 32-bit integers from 0 to 255 as bytes, in order across the lanes.
+    /// 32-bit integers to unsigned bytes with saturation, in order across the lanes.
     fn bytes(self, a: [Self::Int; 4]) -> Self::Int;
-    /// 32-bit integers from 0 to 65535 as 16-bit ones, in order across the lanes.
+    /// 32-bit integers to unsigned 16-bit ones with saturation, in order across the lanes.
     fn words(self, a: [Self::Int; 2]) -> Self::Int;
     fn shift_left16(self, a: Self::Int, bits: u32) -> Self::Int;
     /// 16-bit integers with their bytes exchanged.

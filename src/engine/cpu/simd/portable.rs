@@ -90,12 +90,8 @@ impl Simd for Portable {
         to32(a).map(|value| value as f32)
     }
     #[inline(always)]
-    fn clamp(self, a: F32, max: F32) -> F32 {
-        std::array::from_fn(|i| {
-            // Comparisons, so that NaN becomes 0.
-            let value = if a[i] > 0.0 { a[i] } else { 0.0 };
-            if value < max[i] { value } else { max[i] }
-        })
+    fn min(self, a: F32, b: F32) -> F32 {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
     }
     #[inline(always)]
     fn round(self, a: F32) -> Bytes {
@@ -217,11 +213,13 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn bytes(self, a: [Bytes; 4]) -> Bytes {
-        std::array::from_fn(|i| to32(a[i / 4])[i % 4] as u8)
+        std::array::from_fn(|i| to32(a[i / 4])[i % 4].clamp(0, 255) as u8)
     }
     #[inline(always)]
     fn words(self, a: [Bytes; 2]) -> Bytes {
-        from16(std::array::from_fn(|i| to32(a[i / 4])[i % 4] as i16))
+        from16(std::array::from_fn(|i| {
+            to32(a[i / 4])[i % 4].clamp(0, 65535) as i16
+        }))
     }
     #[inline(always)]
     fn shift_left16(self, a: Bytes, bits: u32) -> Bytes {
