@@ -91,6 +91,14 @@ impl Simd for Avx2 {
         unsafe { _mm256_storeu_ps(to, value) }
     }
     #[inline(always)]
+    fn lanes_from(self, first: i32) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            _mm256_add_epi32(lanes, _mm256_set1_epi32(first))
+        }
+    }
+    #[inline(always)]
     fn to_f32(self, a: __m256i) -> __m256 {
         // SAFETY: `self` proves AVX2 and FMA.
         unsafe { _mm256_cvtepi32_ps(a) }

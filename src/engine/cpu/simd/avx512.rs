@@ -22,6 +22,7 @@ impl Simd for Avx512 {
     type F32 = __m512;
     type Int = __m512i;
     const LANES: usize = 16;
+    const PERMUTES: bool = true;
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
@@ -89,6 +90,19 @@ impl Simd for Avx512 {
     unsafe fn store(self, to: *mut f32, value: __m512) {
         // SAFETY: `self` proves AVX-512; the rest is the caller's promise.
         unsafe { _mm512_storeu_ps(to, value) }
+    }
+    #[inline(always)]
+    fn lanes_from(self, first: i32) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            _mm512_add_epi32(lanes, _mm512_set1_epi32(first))
+        }
+    }
+    #[inline(always)]
+    fn permute(self, low: __m512, high: __m512, lanes: __m512i) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_permutex2var_ps(low, lanes, high) }
     }
     #[inline(always)]
     fn to_f32(self, a: __m512i) -> __m512 {

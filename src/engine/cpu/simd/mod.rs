@@ -69,6 +69,8 @@ pub trait Simd: Copy {
     type Int: Copy;
     const LANES: usize;
     const BYTES: usize = 4 * Self::LANES;
+    /// Whether [`permute`](Self::permute) is one instruction.
+    const PERMUTES: bool = false;
 
     fn splat(self, value: f32) -> Self::F32;
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
@@ -87,6 +89,26 @@ pub trait Simd: Copy {
     /// # Safety
     /// `LANES` values can be written at `to`, aligned as f32.
     unsafe fn store(self, to: *mut f32, value: Self::F32);
+    /// 32-bit integers `first`, `first + 1` and so on.
+    fn lanes_from(self, first: i32) -> Self::Int;
+    /// Of the lanes of `low` followed by those of `high` the ones that the 32-bit integers of
+    /// `lanes` name.
+    #[inline(always)]
+    fn permute(self, low: Self::F32, high: Self::F32, lanes: Self::Int) -> Self::F32 {
+        let (mut from, mut to, mut names) = ([0.0; 32], [0.0; 16], [0u8; MAX_BYTES]);
+        const { assert!(Self::LANES <= 16) };
+        // SAFETY: the arrays have room for two vectors, for one, and for the bytes of one.
+        unsafe {
+            self.store(from.as_mut_ptr(), low);
+            self.store(from.as_mut_ptr().add(Self::LANES), high);
+            self.store_bytes(names.as_mut_ptr(), lanes);
+        }
+        for (to, name) in to.iter_mut().zip(names.as_chunks::<4>().0) {
+            *to = from[i32::from_ne_bytes(*name) as usize % from.len()];
+        }
+        // SAFETY: a vector fits into `to`.
+        unsafe { self.load(to.as_ptr()) }
+    }
     /// 32-bit integers to float32.
     fn to_f32(self, a: Self::Int) -> Self::F32;
     /// `a` where it is less than `b`, else `b`, which may be NaN.

@@ -86,6 +86,10 @@ impl Simd for Portable {
         unsafe { to.cast::<F32>().write(value) }
     }
     #[inline(always)]
+    fn lanes_from(self, first: i32) -> Bytes {
+        from32(std::array::from_fn(|i| first + i as i32))
+    }
+    #[inline(always)]
     fn to_f32(self, a: Bytes) -> F32 {
         to32(a).map(|value| value as f32)
     }
