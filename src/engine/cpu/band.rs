@@ -60,6 +60,25 @@ impl<'a> Band<'a> {
         (self.input.row(plane, row), output)
     }
 
+    /// The active bytes of `count` rows of the output from row `y` of the field on, all of this band,
+    /// and nothing for the rest of the N.
+    pub fn rows_mut<const N: usize>(
+        &mut self,
+        plane: usize,
+        y: usize,
+        count: usize,
+    ) -> [&mut [u8]; N] {
+        assert!(count <= N && self.rows.start <= y && y + count <= self.rows.end);
+        std::array::from_fn(|r| -> &mut [u8] {
+            if r >= count {
+                return &mut [];
+            }
+            // SAFETY: the promise of `new`, and the slices borrow this band exclusively; rows of a
+            // plane share no bytes, as no stride is shorter than a row.
+            unsafe { self.output.row(plane, self.field.row(y + r)) }
+        })
+    }
+
     pub fn reader(&self, streams: &'a Streams) -> Reader<'a> {
         Reader {
             input: self.input,

@@ -235,7 +235,7 @@ impl<'a> Work<'a> {
             sums: scratch.sums.get(sums),
             results: scratch.results.get(3 * ROWS * sums_stride),
             codes_stride,
-            codes: (scratch.codes).get((streams.len() * ROWS + 1) * codes_stride),
+            codes: (scratch.codes).get(streams.len() * ROWS * codes_stride),
             taps: &mut scratch.taps,
             rows: &mut scratch.rows,
             columns: &mut scratch.columns,
@@ -281,41 +281,50 @@ impl<'a> Work<'a> {
 
     /// Computes and writes the output rows of a block.
     fn write(&mut self, block: Block, band: &mut Band) {
-        for index in 0..self.streams.len() {
-            self.compute(index, block);
+        let codes = take(&mut self.codes);
+        let bytes = self.tile.samples() * self.job.streams.sample.bytes();
+        for (index, stream) in self.streams.iter().enumerate() {
+            let lent = match self.job.pixels {
+                Some(_) => None,
+                None => stream.lend(self.job.streams.sample, band, &self.tile, block),
+            };
+            let mut outs = lent.unwrap_or_else(|| {
+                let mut rows = codes[index * ROWS * self.codes_stride..]
+                    .chunks_mut(self.codes_stride)
+                    .take(block.rows);
+                std::array::from_fn(|_| match rows.next() {
+                    Some(row) => &mut row[..bytes],
+                    None => &mut [],
+                })
+            });
+            self.compute(index, block, &mut outs);
         }
-        let bytes = self.job.streams.sample.bytes();
-        let len = self.tile.samples() * bytes;
-        let (codes, spare) = self
-            .codes
-            .split_at_mut(self.streams.len() * ROWS * self.codes_stride);
         for r in 0..block.rows {
-            let row = |index: usize| &codes[(index * ROWS + r) * self.codes_stride..][..len];
-            let y = block.first.y + r;
-            if let Some(pixels) = &self.job.pixels {
-                pixels.write(self.isa, (&mut *band, y), &self.tile, row);
-                continue;
-            }
-            for (index, stream) in self.streams.iter().enumerate() {
-                let to = (&mut *band, y);
-                stream.write(self.isa, to, &self.tile, bytes, spare, |out| {
-                    out.copy_from_slice(row(index));
-                });
+            let row = |index: usize| &codes[(index * ROWS + r) * self.codes_stride..][..bytes];
+            let to = (&mut *band, block.first.y + r);
+            match &self.job.pixels {
+                Some(pixels) => pixels.write(self.isa, to, &self.tile, row),
+                None => {
+                    for (index, stream) in self.streams.iter().enumerate() {
+                        let to = (&mut *to.0, to.1);
+                        stream.put_in_place(self.isa, to, &self.tile, row(index));
+                    }
+                }
             }
         }
+        self.codes = codes;
     }
 
-    /// Computes the codes of stream `index` in the rows of a block.
-    fn compute(&mut self, index: usize, block: Block) {
-        let (isa, job, samples) = (self.isa, self.job, self.tile.samples());
+    /// Computes the samples of stream `index` in the rows of a block.
+    fn compute(&mut self, index: usize, block: Block, outs: &mut [&mut [u8]; ROWS]) {
+        let (isa, job) = (self.isa, self.job);
         let mut finish = Finish {
             divisor: job.divisor,
             offset: self.streams[index].out_offset,
             max: job.max,
             sample: job.streams.sample,
         };
-        let (stride, sums_stride) = (self.codes_stride, self.sums_stride);
-        let codes_start = index * ROWS * stride;
+        let sums_stride = self.sums_stride;
         if let ([kernel], false) = (&job.kernels[..], job.premultiply)
             && let Last::Window { weights, .. } = &kernel.last
         {
@@ -326,8 +335,7 @@ impl<'a> Work<'a> {
                 columns: self.columns,
                 samples: kernel.samples(self.input, self.sums),
             };
-            let codes = &mut self.codes[codes_start..][..ROWS * stride];
-            window_samples(isa, &window, &finish, codes, stride, samples);
+            window_samples(isa, &window, &finish, outs);
             return;
         }
         for k in 0..job.kernels.len() {
@@ -347,11 +355,9 @@ impl<'a> Work<'a> {
                 divide_by_alpha_row(isa, values, alpha);
             }
         }
-        let bytes = samples * finish.sample.bytes();
-        for r in 0..block.rows {
-            let values = &values[r * sums_stride..][..samples];
-            let out = &mut self.codes[codes_start + r * stride..][..bytes];
-            finish_row(isa, values, &finish, out);
+        let samples = self.tile.samples();
+        for (values, out) in values.chunks(sums_stride).zip(outs) {
+            finish_row(isa, &values[..samples], &finish, out);
         }
     }
 

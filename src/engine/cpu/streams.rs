@@ -3,7 +3,7 @@
 //! Packed pixels whose channels are treated alike are one stream as they lie in memory, in which
 //! the neighbour of a sample is a pixel's samples away. Any other channel is a stream of its own.
 
-use super::band::{Band, Tile};
+use super::band::{Band, Block, Tile};
 use super::isa::Isa;
 use super::rows::samples::{Finish, finish_row};
 use super::rows::strided::{Merge, copy_samples, fill_samples, merge_row, patch_row, scatter};
@@ -263,6 +263,36 @@ pub fn border_is_a_byte(job: &Job) -> bool {
 }
 
 impl Stream {
+    /// Room for the samples of `tile` in the rows of `block`, where they are side by side.
+    pub fn lend<'b, const N: usize>(
+        &self,
+        sample: Sample,
+        band: &'b mut Band,
+        tile: &Tile,
+        block: Block,
+    ) -> Option<[&'b mut [u8]; N]> {
+        let place = self.offset + tile.pixels.start * self.channels * self.step;
+        let place = place..place + tile.samples() * self.step;
+        (self.step == sample.bytes()).then(|| {
+            let rows = band.rows_mut(self.plane, block.first.y, block.rows);
+            rows.map(|row| row.get_mut(place.clone()).unwrap_or_default())
+        })
+    }
+
+    /// Completes the samples of `tile` in row `y` of the field: those that were not written through
+    /// [`lend`](Self::lend) are `codes`.
+    pub fn put_in_place(&self, isa: Isa, (band, y): (&mut Band, usize), tile: &Tile, codes: &[u8]) {
+        let bytes = codes.len() / tile.samples();
+        let start = self.offset + tile.pixels.start * self.channels * self.step;
+        let (input, output) = band.row(self.plane, y);
+        if self.step != bytes {
+            scatter(isa, codes, &mut output[start..], bytes, self.step);
+        } else if let Some(Patch { keep, copy, fill }) = &self.patch {
+            let (input, output) = (&input[start..], &mut output[start..][..codes.len()]);
+            patch_row(isa, keep, copy, fill, &input[..codes.len()], output);
+        }
+    }
+
     /// Writes the samples of `tile` in row `y` of the field from their sums; `codes` has room for
     /// the bytes of all.
     pub fn write_sums(

@@ -6,6 +6,8 @@
 //! themselves would, which is what bounds those when the rows lie in the second-level cache. The
 //! multiply-adds bound it then, two vectors a cycle.
 
+use std::ops::Range;
+
 use super::samples::{Divisor, Finish};
 use crate::engine::cpu::isa::for_each_isa;
 use crate::engine::cpu::simd::{MAX_BYTES, Simd};
@@ -41,11 +43,10 @@ for_each_isa! {
     /// up to whole [`RUN`]s.
     pub fn window_sums(window: &Window, out: &mut [f32], stride: usize, len: usize)
         = window_sums_body;
-    /// As [`window_sums`], but with the sums made samples, side by side in rows `stride` bytes
-    /// apart.
-    pub fn window_samples(
-        window: &Window, finish: &Finish, out: &mut [u8], stride: usize, len: usize,
-    ) = window_samples_body;
+    /// As [`window_sums`], but with the sums made samples, side by side. Only as many are computed as
+    /// the first of `outs` has room for, and of each row only as many written as there is room for.
+    pub fn window_samples(window: &Window, finish: &Finish, outs: &mut [&mut [u8]; ROWS])
+        = window_samples_body;
 }
 
 #[inline(always)]
@@ -58,7 +59,7 @@ fn window_sums_body<S: Simd>(simd: S, window: &Window, out: &mut [f32], stride: 
         blocks(
             simd,
             window,
-            reach,
+            0..reach,
             &StoreSums {
                 out: out.as_mut_ptr(),
                 stride,
@@ -72,31 +73,50 @@ fn window_samples_body<S: Simd>(
     simd: S,
     window: &Window,
     finish: &Finish,
-    out: &mut [u8],
-    stride: usize,
-    len: usize,
+    outs: &mut [&mut [u8]; ROWS],
 ) {
-    let reach = len.next_multiple_of(VECTORS * S::LANES);
-    check(window, reach);
+    let bytes = finish.sample.bytes();
+    let run = VECTORS * S::LANES;
+    let len = outs[0].len() / bytes;
+    let whole = len / run * run;
+    check(window, len.next_multiple_of(run));
     assert!((0.0..=65535.0).contains(&finish.max));
-    assert!((ROWS - 1) * stride + reach * finish.sample.bytes() <= out.len());
-    let out = out.as_mut_ptr();
+    let mut last = [[0u8; 2 * RUN]; ROWS];
+    let (mut to, mut to_last) = ([None; ROWS], [None; ROWS]);
+    for r in 0..ROWS {
+        if outs[r].len() >= len * bytes {
+            to[r] = Some(outs[r].as_mut_ptr());
+            to_last[r] = Some(last[r].as_mut_ptr());
+        }
+    }
     macro_rules! with {
         ($divide:expr) => {{
-            let store = StoreSamples {
-                out,
-                stride,
+            let store = |outs, from| StoreSamples {
+                outs,
+                from,
                 finish,
                 divide: $divide,
             };
-            // SAFETY: the window was checked, and the rows written end within `out`.
-            unsafe { blocks(simd, window, reach, &store) }
+            // SAFETY: the window was checked; rows that are lent have room for `whole` samples, and
+            // those of `last` for the one run after them.
+            unsafe {
+                blocks(simd, window, 0..whole, &store(to, 0));
+                if whole < len {
+                    blocks(simd, window, whole..whole + run, &store(to_last, whole));
+                }
+            }
         }};
     }
     match finish.divisor {
         Divisor::One => with!(Unchanged),
         Divisor::Inverse(inverse) => with!(Multiply(inverse)),
         Divisor::Any(divisor) => with!(Divide(divisor)),
+    }
+    let rest = (len - whole) * bytes;
+    for (out, last) in outs.iter_mut().zip(&last) {
+        if let Some(out) = out.get_mut(whole * bytes..len * bytes) {
+            out.copy_from_slice(&last[..rest]);
+        }
     }
 }
 
@@ -115,10 +135,10 @@ fn check(window: &Window, reach: usize) {
 }
 
 /// # Safety
-/// [`check`] holds for `reach`, a whole number of runs of VECTORS vectors, and `store` may write that
-/// far.
+/// [`check`] holds for the end of `reach`, a whole number of runs of VECTORS vectors, and `store` may
+/// write there.
 #[inline(always)]
-unsafe fn blocks<S: Simd>(simd: S, window: &Window, reach: usize, store: &impl Store<S>) {
+unsafe fn blocks<S: Simd>(simd: S, window: &Window, reach: Range<usize>, store: &impl Store<S>) {
     // SAFETY: the caller's promise; no more rows at a time than the window has.
     unsafe {
         match (window.rows.len() - (ROWS - 1), window.columns) {
@@ -141,10 +161,10 @@ unsafe fn blocks<S: Simd>(simd: S, window: &Window, reach: usize, store: &impl S
 unsafe fn runs<S: Simd, const R: usize, const ALONE: bool>(
     simd: S,
     window: &Window,
-    reach: usize,
+    reach: Range<usize>,
     store: &impl Store<S>,
 ) {
-    for x in (0..reach).step_by(VECTORS * S::LANES) {
+    for x in reach.step_by(VECTORS * S::LANES) {
         for first in (0..ROWS).step_by(R) {
             // SAFETY: the caller's promise, since the run from x on ends within `reach`.
             unsafe { run::<S, R, ALONE>(simd, window, first, x, store) };
@@ -298,9 +318,10 @@ impl<S: Simd> Division<S> for Divide {
 }
 
 struct StoreSamples<'a, D> {
-    out: *mut u8,
-    /// In bytes.
-    stride: usize,
+    /// Where the rows that are wanted go, which are lent for as long as this lives.
+    outs: [Option<*mut u8>; ROWS],
+    /// The sample that goes first.
+    from: usize,
     finish: &'a Finish,
     divide: D,
 }
@@ -320,23 +341,38 @@ impl<S: Simd, D: Division<S>> Store<S> for StoreSamples<'_, D> {
             // What is below 0, and NaN, becomes a negative integer, and that 0.
             codes[v] = simd.round(simd.min(simd.splat(max), value));
         }
-        // SAFETY: the caller's promise.
-        unsafe {
-            let to = self.out.add(r * self.stride + x * sample.bytes());
-            match sample {
-                Sample::U8 => simd.store_bytes(to, simd.bytes(codes)),
-                Sample::U16Le { shift } => {
-                    let [a, b, c, d] = codes;
-                    let first = simd.shift_left16(simd.words([a, b]), shift.into());
-                    let second = simd.shift_left16(simd.words([c, d]), shift.into());
-                    simd.store_bytes(to, first);
-                    simd.store_bytes(to.add(S::BYTES), second);
-                }
-                Sample::U16Be => {
-                    let [a, b, c, d] = codes;
-                    simd.store_bytes(to, simd.swap_bytes16(simd.words([a, b])));
-                    simd.store_bytes(to.add(S::BYTES), simd.swap_bytes16(simd.words([c, d])));
-                }
+        if let Some(out) = self.outs[r] {
+            // SAFETY: the caller's promise.
+            unsafe {
+                store_codes(
+                    simd,
+                    codes,
+                    sample,
+                    out.add((x - self.from) * sample.bytes()),
+                )
+            };
+        }
+    }
+}
+
+/// # Safety
+/// At `to` there is room for four vectors of samples.
+#[inline(always)]
+unsafe fn store_codes<S: Simd>(simd: S, codes: [S::Int; VECTORS], sample: Sample, to: *mut u8) {
+    let [a, b, c, d] = codes;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match sample {
+            Sample::U8 => simd.store_bytes(to, simd.bytes(codes)),
+            Sample::U16Le { shift } => {
+                let first = simd.shift_left16(simd.words([a, b]), shift.into());
+                let second = simd.shift_left16(simd.words([c, d]), shift.into());
+                simd.store_bytes(to, first);
+                simd.store_bytes(to.add(S::BYTES), second);
+            }
+            Sample::U16Be => {
+                simd.store_bytes(to, simd.swap_bytes16(simd.words([a, b])));
+                simd.store_bytes(to.add(S::BYTES), simd.swap_bytes16(simd.words([c, d])));
             }
         }
     }
