@@ -69,25 +69,6 @@ fn cases() -> Vec<Case> {
             radius(Kernel::Gauss, 10),
         ),
         case("gauss s1.2 ayuv 1080p", Ayuv, HD, sigma(1.2)),
-        case("strip ayuv", Ayuv, (1920, 256), sigma(1.2)),
-        case("strip gray8", Gray8, (1920, 256), sigma(1.2)),
-        case("strip rgba", Rgba, (1920, 256), sigma(1.2)),
-        case("strip i420-10", I42010le, (1920, 256), sigma(1.2)),
-        case(
-            "strip gauss3 i420-10",
-            I42010le,
-            (1920, 256),
-            kernel(Kernel::Gauss3),
-        ),
-        case(
-            "strip premul",
-            Rgba,
-            (1920, 256),
-            FilterSpec {
-                alpha: Alpha::Premultiply,
-                ..FilterSpec::default()
-            },
-        ),
         case("gauss s1.2 rgba 1080p", Rgba, HD, sigma(1.2)),
         case("gauss s1.2 nv12 1080p", Nv12, HD, sigma(1.2)),
         case("gauss s1.2 gray8 1080p", Gray8, HD, sigma(1.2)),

@@ -198,7 +198,7 @@ struct Work<'a> {
     results: &'a mut [f32],
     /// Bytes from one row of codes to the next.
     codes_stride: usize,
-    /// Samples side by side, by stream and row of a block, and a row more.
+    /// Samples side by side, by stream and row of a block, of streams that are not so in the frame.
     codes: &'a mut [u8],
     taps: &'a mut Vec<Tap>,
     /// Of a window.

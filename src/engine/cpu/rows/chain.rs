@@ -90,3 +90,33 @@ unsafe fn chain_block<S: Simd, const N: usize>(
         unsafe { simd.store(out.as_mut_ptr().add(x + n * S::LANES), *sum) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::cpu::isa::Isa;
+
+    #[test]
+    fn chains_are_those_of_single_multiply_adds_wherever_taps_start() {
+        for isa in Isa::all() {
+            for len in [1usize, 16, 130, 700] {
+                let reach = len + SLACK;
+                let samples: Vec<f32> = (0..reach + 60).map(|i| (i * i % 251) as f32).collect();
+                // The last may not read whole lines beyond what it takes.
+                let tap = |start| Tap {
+                    weight: 0.1 + start as f32 / 7.0,
+                    start,
+                };
+                let taps: Vec<Tap> = [0, 1, 5, 16, 17, 31, 33, 48, 59].map(tap).to_vec();
+                let mut out = vec![0.0; reach];
+                chain_row(isa, &taps, &samples, &mut out, len);
+                for (x, sum) in out[..len].iter().enumerate() {
+                    let expected = (taps.iter()).fold(0.0, |sum, tap| {
+                        tap.weight.mul_add(samples[tap.start + x], sum)
+                    });
+                    assert_eq!(*sum, expected, "{isa:?} {len} {x}");
+                }
+            }
+        }
+    }
+}

@@ -235,6 +235,30 @@ mod tests {
     }
 
     #[test]
+    fn pixels_are_merged_from_rows_and_the_input() {
+        for isa in Isa::all() {
+            for len in [0usize, 1, 15, 64, 77] {
+                let row =
+                    |r: usize| -> Vec<u8> { (0..len).map(|x| (x * 3 + r * 70) as u8).collect() };
+                let rows = [row(0), row(1), row(2), row(3)];
+                let slices = rows.each_ref().map(|row| &row[..]);
+                let input: Vec<u8> = (0..4 * len).map(|i| (i * 11) as u8).collect();
+                // Bytes 3 and 1 of a pixel are of rows, byte 0 is the input's and byte 2 a constant.
+                let merge = Merge {
+                    shifts: vec![24, 8],
+                    copy: 0x0000_00FF,
+                    fill: 0x0077_0000,
+                };
+                let mut output = vec![9; 4 * len];
+                merge_row(isa, &slices, &merge, &input, &mut output);
+                for (x, pixel) in output.chunks(4).enumerate() {
+                    assert_eq!(pixel, [input[4 * x], rows[1][x], 0x77, rows[0][x]]);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn filled_samples_leave_the_bytes_between() {
         for isa in Isa::all() {
             let mut row = [7; 4 * 1000 - 2];

@@ -225,6 +225,10 @@ unsafe fn run<S: Simd, const R: usize, const ALONE: bool>(
 ///
 /// # Safety
 /// As [`run`]; `rows` has row m, and m less the output row is a row of the window.
+#[allow(
+    clippy::needless_range_loop,
+    reason = "adaptors of iterators are not sure to be inlined, and so to be compiled for the instruction set"
+)]
 #[inline(always)]
 unsafe fn add_row<
     S: Simd,

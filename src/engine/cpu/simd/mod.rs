@@ -168,3 +168,17 @@ pub trait Simd: Copy {
     }
     fn or(self, a: Self::Int, b: Self::Int) -> Self::Int;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The way of all that have no instruction for it.
+    #[test]
+    fn permuting_takes_lanes_of_two_vectors() {
+        let simd = Portable;
+        let lanes = simd.lanes_from(3);
+        let permuted = simd.permute([0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], lanes);
+        assert_eq!(permuted, [3.0, 4.0, 5.0, 6.0]);
+    }
+}
