@@ -28,7 +28,7 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     use gst_video::VideoFormat::{
-        Bgr, Bgrx, Gray8, I420, I42010le, Nv12, P01010le, Rgb, Rgba, Yuy2,
+        Ayuv, Bgr, Bgrx, Gray8, I420, I42010le, Nv12, P01010le, Rgb, Rgba, Yuy2,
     };
     const HD: (u32, u32) = (1920, 1080);
     const VGA: (u32, u32) = (640, 480);
@@ -39,6 +39,11 @@ fn cases() -> Vec<Case> {
     let radius = |kernel, radius| FilterSpec {
         kernel,
         radius,
+        ..FilterSpec::default()
+    };
+    let sigma = |sigma| FilterSpec {
+        kernel: Kernel::Gauss,
+        sigma,
         ..FilterSpec::default()
     };
     let case = |name, format, size, spec| Case {
@@ -63,6 +68,11 @@ fn cases() -> Vec<Case> {
             HD,
             radius(Kernel::Gauss, 10),
         ),
+        case("gauss s1.2 ayuv 1080p", Ayuv, HD, sigma(1.2)),
+        case("gauss s1.2 rgba 1080p", Rgba, HD, sigma(1.2)),
+        case("gauss s1.2 nv12 1080p", Nv12, HD, sigma(1.2)),
+        case("gauss s1.2 gray8 1080p", Gray8, HD, sigma(1.2)),
+        case("gauss s1.2 i420-10 1080p", I42010le, HD, sigma(1.2)),
         case("sharpen gray8 1080p", Gray8, HD, kernel(Kernel::Sharpen)),
         case("emboss gray8 1080p", Gray8, HD, kernel(Kernel::Emboss)),
         case(

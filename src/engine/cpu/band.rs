@@ -60,12 +60,54 @@ impl<'a> Band<'a> {
         (self.input.row(plane, row), output)
     }
 
+    /// The active bytes of `count` rows of the output from row `y` of the field on, all of this band,
+    /// and nothing for the rest of the N.
+    pub fn rows_mut<const N: usize>(
+        &mut self,
+        plane: usize,
+        y: usize,
+        count: usize,
+    ) -> [&mut [u8]; N] {
+        assert!(count <= N && self.rows.start <= y && y + count <= self.rows.end);
+        std::array::from_fn(|r| -> &mut [u8] {
+            if r >= count {
+                return &mut [];
+            }
+            // SAFETY: the promise of `new`, and the slices borrow this band exclusively; rows of a
+            // plane share no bytes, as no stride is shorter than a row.
+            unsafe { self.output.row(plane, self.field.row(y + r)) }
+        })
+    }
+
     pub fn reader(&self, streams: &'a Streams) -> Reader<'a> {
         Reader {
             input: self.input,
             field: self.field,
             streams,
         }
+    }
+
+    /// As [`steps`](Self::steps), each with the block of at most `most` output rows whose windows it
+    /// completes.
+    pub fn blocks(
+        &self,
+        radius: usize,
+        most: usize,
+    ) -> impl Iterator<Item = (Step, Option<Block>)> + use<> {
+        let rows = self.rows();
+        self.steps(radius).map(move |step| {
+            let block = step.complete.and_then(|last| {
+                let before = (last.y - rows.start) % most;
+                (before + 1 == most || last.y + 1 == rows.end).then(|| Block {
+                    first: Complete {
+                        y: last.y - before,
+                        count: last.count - before,
+                    },
+                    rows: before + 1,
+                })
+            });
+            (step, block)
+        })
     }
 
     /// The rows that a window of `radius` rows above and below needs, from top to bottom.
@@ -80,6 +122,13 @@ impl<'a> Band<'a> {
             }),
         })
     }
+}
+
+/// Output rows that are computed together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    pub first: Complete,
+    pub rows: usize,
 }
 
 /// One input row on the way through a band.
@@ -115,6 +164,13 @@ impl Ring {
         }
     }
 
+    /// For the windows of a block of `rows` rows.
+    pub fn of_blocks(radius: usize, rows: usize) -> Ring {
+        Ring {
+            rows: 2 * radius + rows,
+        }
+    }
+
     /// The place of the row `j` rows after that of step `count`.
     pub fn slot(self, count: usize, j: isize) -> usize {
         // A whole turn more, so that nothing is below 0.
@@ -135,7 +191,7 @@ impl Tile {
     /// `bytes` per pixel of a row.
     pub fn all(width: usize, channels: usize, bytes: usize) -> impl Iterator<Item = Tile> {
         /// Half of a small second-level cache.
-        const TILE_BYTES: usize = 128 << 10;
+        const TILE_BYTES: usize = 256 << 10;
         /// Below, the columns computed twice at the seams of a large kernel cost too much.
         const MIN_PIXELS: usize = 256;
         let most = (TILE_BYTES / bytes / MAX_BYTES * MAX_BYTES).max(MIN_PIXELS);

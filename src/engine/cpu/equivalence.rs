@@ -252,6 +252,30 @@ fn every_format_kernel_and_border_gives_the_canonical_bytes() {
     }
 }
 
+/// Full kernels of few taps go a way of their own, and so do pixels with several streams.
+#[test]
+fn sparse_kernels_and_pixels_give_the_canonical_bytes() {
+    use gst_video::VideoFormat::{Argb, Ayuv, Gray8, Gray16Be, Rgba};
+    let sparse = "0.1 0 0 0 0; 0 0 0 0 0; 0 0 0.3 0 0; 0 0 0 0 0; 0 0 0 0 0.7";
+    for matrix in [sparse, "1 2 3; 4 5 6; 7 8 10.1"] {
+        for format in [Gray8, Gray16Be, Ayuv, Rgba, Argb] {
+            for (alpha, height) in [
+                (Alpha::Copy, 1),
+                (Alpha::Filter, 6),
+                (Alpha::Premultiply, 23),
+            ] {
+                let spec = FilterSpec {
+                    kernel: Kernel::Custom,
+                    matrix: Some(matrix.parse().unwrap()),
+                    alpha,
+                    ..FilterSpec::default()
+                };
+                assert_same(&Isa::all(), &spec, (format, 77, height, false), 7);
+            }
+        }
+    }
+}
+
 /// Rows of U and V may alternate in one memory, as some decoders lay them.
 #[test]
 fn planes_whose_rows_alternate_are_written_apart() {

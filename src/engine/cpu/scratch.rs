@@ -60,6 +60,8 @@ pub struct Scratch {
     /// A row of samples side by side.
     pub codes: Buffer,
     pub taps: Vec<Tap>,
+    pub rows: Vec<usize>,
+    pub columns: Vec<usize>,
     pub pairs: Vec<BytePair>,
     pub sum_taps: [SumTaps; 2],
     #[cfg(target_arch = "x86_64")]

@@ -3,10 +3,10 @@
 //! Packed pixels whose channels are treated alike are one stream as they lie in memory, in which
 //! the neighbour of a sample is a pixel's samples away. Any other channel is a stream of its own.
 
-use super::band::{Band, Tile};
+use super::band::{Band, Block, Tile};
 use super::isa::Isa;
 use super::rows::samples::{Finish, finish_row};
-use super::rows::strided::{copy_samples, fill_samples, patch_row, scatter};
+use super::rows::strided::{Merge, copy_samples, fill_samples, merge_row, patch_row, scatter};
 use super::simd::MAX_BYTES;
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
@@ -196,6 +196,61 @@ fn packed(sample: Sample, job: &Job) -> Option<Stream> {
     })
 }
 
+/// Pixels of four bytes, each of a channel, of which at least two are streams of their own: their
+/// codes are put together pixel by pixel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pixels {
+    plane: usize,
+    /// Bytes from the start of the row to the first pixel.
+    offset: usize,
+    merge: Merge,
+}
+
+impl Pixels {
+    /// The pixels of the streams that [`Streams::apart`] makes of `job`.
+    pub fn new(layout: &Layout, job: &Job) -> Option<Pixels> {
+        let channels = &job.group.channels;
+        let (first, streams) = (channels.first()?, Streams::apart(layout, job));
+        let offset = channels.iter().map(|c| c.offset).min()?;
+        let mut places: Vec<usize> = channels.iter().map(|c| c.offset - offset).collect();
+        places.sort_unstable();
+        let whole = |c: &Channel| c.plane == first.plane && c.step == 4;
+        let several = (2..=4).contains(&streams.filtered.len());
+        if layout.sample != Sample::U8 || places != [0, 1, 2, 3] || !several {
+            return None;
+        }
+        let shift = |at: usize| 8 * (at - offset) as u32;
+        channels.iter().all(whole).then(|| Pixels {
+            plane: first.plane,
+            offset,
+            merge: Merge {
+                shifts: (streams.filtered.iter()).map(|s| shift(s.offset)).collect(),
+                copy: (streams.copied.iter()).fold(0, |mask, c| mask | 0xFF << shift(c.offset)),
+                fill: (streams.filled.iter())
+                    .fold(0, |fill, &(c, code)| fill | code << shift(c.offset)),
+            },
+        })
+    }
+
+    /// Writes the pixels of `tile` in row `y` of the field: `codes` gives those of each stream.
+    pub fn write<'a>(
+        &self,
+        isa: Isa,
+        (band, y): (&mut Band, usize),
+        tile: &Tile,
+        codes: impl Fn(usize) -> &'a [u8],
+    ) {
+        let bytes = self.offset + 4 * tile.pixels.start..self.offset + 4 * tile.pixels.end;
+        let (input, output) = band.row(self.plane, y);
+        let (input, output) = (&input[bytes.clone()], &mut output[bytes]);
+        let mut rows = [codes(0); 4];
+        for (index, row) in rows.iter_mut().enumerate().take(self.merge.shifts.len()) {
+            *row = codes(index);
+        }
+        merge_row(isa, &rows, &self.merge, input, output);
+    }
+}
+
 /// Whether the border's constant, if that is the border, is a byte of every filtered channel.
 pub fn border_is_a_byte(job: &Job) -> bool {
     job.actions.iter().all(|action| match *action {
@@ -208,6 +263,36 @@ pub fn border_is_a_byte(job: &Job) -> bool {
 }
 
 impl Stream {
+    /// Room for the samples of `tile` in the rows of `block`, where they are side by side.
+    pub fn lend<'b, const N: usize>(
+        &self,
+        sample: Sample,
+        band: &'b mut Band,
+        tile: &Tile,
+        block: Block,
+    ) -> Option<[&'b mut [u8]; N]> {
+        let place = self.offset + tile.pixels.start * self.channels * self.step;
+        let place = place..place + tile.samples() * self.step;
+        (self.step == sample.bytes()).then(|| {
+            let rows = band.rows_mut(self.plane, block.first.y, block.rows);
+            rows.map(|row| row.get_mut(place.clone()).unwrap_or_default())
+        })
+    }
+
+    /// Completes the samples of `tile` in row `y` of the field: those that were not written through
+    /// [`lend`](Self::lend) are `codes`.
+    pub fn put_in_place(&self, isa: Isa, (band, y): (&mut Band, usize), tile: &Tile, codes: &[u8]) {
+        let bytes = codes.len() / tile.samples();
+        let start = self.offset + tile.pixels.start * self.channels * self.step;
+        let (input, output) = band.row(self.plane, y);
+        if self.step != bytes {
+            scatter(isa, codes, &mut output[start..], bytes, self.step);
+        } else if let Some(Patch { keep, copy, fill }) = &self.patch {
+            let (input, output) = (&input[start..], &mut output[start..][..codes.len()]);
+            patch_row(isa, keep, copy, fill, &input[..codes.len()], output);
+        }
+    }
+
     /// Writes the samples of `tile` in row `y` of the field from their sums; `codes` has room for
     /// the bytes of all.
     pub fn write_sums(

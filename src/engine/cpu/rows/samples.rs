@@ -27,7 +27,7 @@ fn read_row_body<S: Simd>(
                 1 => read_steps::<1, 1>(bytes, 1, out, value),
                 2 => read_steps::<1, 2>(bytes, 2, out, value),
                 3 => read_steps::<1, 3>(bytes, 3, out, value),
-                4 => read_steps::<1, 4>(bytes, 4, out, value),
+                4 => read_pixels(bytes, out, value),
                 _ => read_steps::<1, 0>(bytes, step, out, value),
             }
         }
@@ -66,6 +66,20 @@ fn read_steps<const BYTES: usize, const STEP: usize>(
         // SAFETY: i is at most `last`, whose sample ends within `bytes`.
         let sample = unsafe { bytes.as_ptr().add(i * step).cast::<[u8; BYTES]>().read() };
         *out = value(sample);
+    }
+}
+
+/// Bytes four apart, as the low bytes of 32-bit numbers: vectors of those need no shuffle.
+#[inline(always)]
+fn read_pixels(bytes: &[u8], out: &mut [f32], value: impl Fn([u8; 1]) -> f32) {
+    // The last may lack the bytes that follow the others.
+    let whole = bytes.as_chunks().0;
+    assert!(out.len() <= bytes.len().div_ceil(4));
+    for (out, pixel) in out.iter_mut().zip(whole) {
+        *out = value([(u32::from_le_bytes(*pixel) & 0xFF) as u8]);
+    }
+    if let Some(last) = out.get_mut(whole.len()) {
+        *last = value([bytes[4 * whole.len()]]);
     }
 }
 

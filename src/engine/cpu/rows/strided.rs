@@ -4,7 +4,23 @@ use crate::engine::cpu::isa::{Isa, for_each_isa};
 use crate::engine::cpu::simd::Simd;
 use crate::filter::layout::Sample;
 
+/// How pixels of four bytes come of rows of bytes and of the input's pixels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merge {
+    /// Of each row where in a pixel, read as a little-endian number, its byte goes: the first of
+    /// those bits. At most four.
+    pub shifts: Vec<u32>,
+    /// The bits that are the input's.
+    pub copy: u32,
+    /// The bits that are set.
+    pub fill: u32,
+}
+
 for_each_isa! {
+    /// Pixels of `output` from the bytes of the first rows of `rows`, as many as there are shifts, and
+    /// from the pixels of `input`.
+    pub fn merge_row(rows: &[&[u8]; 4], merge: &Merge, input: &[u8], output: &mut [u8])
+        = merge_row_body;
     /// Bytes `step` apart in `from`, side by side.
     pub fn gather(from: &[u8], step: usize, to: &mut [u8]) = gather_body;
     /// Samples of `bytes` side by side in `from` to samples `step` bytes apart in `to`.
@@ -87,6 +103,42 @@ fn scatter_steps<const BYTES: usize, const STEP: usize>(from: &[u8], to: &mut [u
     }
     if let Some(last) = from.get(whole.len()) {
         rest[..BYTES].copy_from_slice(last);
+    }
+}
+
+#[inline(always)]
+fn merge_row_body<S: Simd>(
+    _: S,
+    rows: &[&[u8]; 4],
+    merge: &Merge,
+    input: &[u8],
+    output: &mut [u8],
+) {
+    match *merge.shifts {
+        [a] => merge_rows([rows[0]], [a], merge, input, output),
+        [a, b] => merge_rows([rows[0], rows[1]], [a, b], merge, input, output),
+        [a, b, c] => merge_rows([rows[0], rows[1], rows[2]], [a, b, c], merge, input, output),
+        [a, b, c, d] => merge_rows(*rows, [a, b, c, d], merge, input, output),
+        _ => panic!("{} rows of pixels of four bytes", merge.shifts.len()),
+    }
+}
+
+#[inline(always)]
+fn merge_rows<const ROWS: usize>(
+    rows: [&[u8]; ROWS],
+    shifts: [u32; ROWS],
+    merge: &Merge,
+    input: &[u8],
+    output: &mut [u8],
+) {
+    let (input, output) = (input.as_chunks().0, output.as_chunks_mut().0);
+    assert!(rows.iter().all(|row| row.len() == output.len()));
+    for (i, (output, input)) in output.iter_mut().zip(input).enumerate() {
+        let mut pixel = u32::from_le_bytes(*input) & merge.copy | merge.fill;
+        for r in 0..ROWS {
+            pixel |= u32::from(rows[r][i]) << (shifts[r] & 31);
+        }
+        *output = pixel.to_le_bytes();
     }
 }
 
@@ -177,6 +229,30 @@ mod tests {
                         copy_samples(isa, &row, &mut copied, bytes, step, count);
                         assert_eq!(copied, expected);
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pixels_are_merged_from_rows_and_the_input() {
+        for isa in Isa::all() {
+            for len in [0usize, 1, 15, 64, 77] {
+                let row =
+                    |r: usize| -> Vec<u8> { (0..len).map(|x| (x * 3 + r * 70) as u8).collect() };
+                let rows = [row(0), row(1), row(2), row(3)];
+                let slices = rows.each_ref().map(|row| &row[..]);
+                let input: Vec<u8> = (0..4 * len).map(|i| (i * 11) as u8).collect();
+                // Bytes 3 and 1 of a pixel are of rows, byte 0 is the input's and byte 2 a constant.
+                let merge = Merge {
+                    shifts: vec![24, 8],
+                    copy: 0x0000_00FF,
+                    fill: 0x0077_0000,
+                };
+                let mut output = vec![9; 4 * len];
+                merge_row(isa, &slices, &merge, &input, &mut output);
+                for (x, pixel) in output.chunks(4).enumerate() {
+                    assert_eq!(pixel, [input[4 * x], rows[1][x], 0x77, rows[0][x]]);
                 }
             }
         }

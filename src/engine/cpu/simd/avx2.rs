@@ -91,9 +91,22 @@ impl Simd for Avx2 {
         unsafe { _mm256_storeu_ps(to, value) }
     }
     #[inline(always)]
+    fn lanes_from(self, first: i32) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            _mm256_add_epi32(lanes, _mm256_set1_epi32(first))
+        }
+    }
+    #[inline(always)]
     fn to_f32(self, a: __m256i) -> __m256 {
         // SAFETY: `self` proves AVX2 and FMA.
         unsafe { _mm256_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    fn min(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_min_ps(a, b) }
     }
     #[inline(always)]
     fn round(self, a: __m256) -> __m256i {
@@ -191,5 +204,30 @@ impl Simd for Avx2 {
     fn pack16(self, low: __m256i, high: __m256i) -> __m256i {
         // SAFETY: `self` proves AVX2 and FMA.
         unsafe { _mm256_packus_epi16(low, high) }
+    }
+    #[inline(always)]
+    fn bytes(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let (first, second) = (_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+            // Each 16-byte lane has 4 bytes of each.
+            let lanes = _mm256_packus_epi16(first, second);
+            _mm256_permutevar8x32_epi32(lanes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+        }
+    }
+    #[inline(always)]
+    fn words(self, [a, b]: [__m256i; 2]) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0b11_01_10_00) }
+    }
+    #[inline(always)]
+    fn shift_left16(self, a: __m256i, bits: u32) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_sll_epi16(a, _mm_cvtsi32_si128(bits as i32)) }
+    }
+    #[inline(always)]
+    fn or(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_or_si256(a, b) }
     }
 }

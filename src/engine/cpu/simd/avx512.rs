@@ -22,6 +22,7 @@ impl Simd for Avx512 {
     type F32 = __m512;
     type Int = __m512i;
     const LANES: usize = 16;
+    const PERMUTES: bool = true;
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
@@ -91,9 +92,27 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(to, value) }
     }
     #[inline(always)]
+    fn lanes_from(self, first: i32) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            _mm512_add_epi32(lanes, _mm512_set1_epi32(first))
+        }
+    }
+    #[inline(always)]
+    fn permute(self, low: __m512, high: __m512, lanes: __m512i) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_permutex2var_ps(low, lanes, high) }
+    }
+    #[inline(always)]
     fn to_f32(self, a: __m512i) -> __m512 {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_min_ps(a, b) }
     }
     #[inline(always)]
     fn round(self, a: __m512) -> __m512i {
@@ -190,5 +209,34 @@ impl Simd for Avx512 {
     fn pack16(self, low: __m512i, high: __m512i) -> __m512i {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_packus_epi16(low, high) }
+    }
+    #[inline(always)]
+    fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let (first, second) = (_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+            // Each 16-byte lane has 4 bytes of each.
+            let lanes = _mm512_packus_epi16(first, second);
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, lanes)
+        }
+    }
+    #[inline(always)]
+    fn words(self, [a, b]: [__m512i; 2]) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            _mm512_permutexvar_epi64(order, _mm512_packus_epi32(a, b))
+        }
+    }
+    #[inline(always)]
+    fn shift_left16(self, a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_sll_epi16(a, _mm_cvtsi32_si128(bits as i32)) }
+    }
+    #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_or_si512(a, b) }
     }
 }

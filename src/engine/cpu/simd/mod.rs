@@ -69,6 +69,8 @@ pub trait Simd: Copy {
     type Int: Copy;
     const LANES: usize;
     const BYTES: usize = 4 * Self::LANES;
+    /// Whether [`permute`](Self::permute) is one instruction.
+    const PERMUTES: bool = false;
 
     fn splat(self, value: f32) -> Self::F32;
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
@@ -87,9 +89,32 @@ pub trait Simd: Copy {
     /// # Safety
     /// `LANES` values can be written at `to`, aligned as f32.
     unsafe fn store(self, to: *mut f32, value: Self::F32);
+    /// 32-bit integers `first`, `first + 1` and so on.
+    fn lanes_from(self, first: i32) -> Self::Int;
+    /// Of the lanes of `low` followed by those of `high` the ones that the 32-bit integers of
+    /// `lanes` name.
+    #[inline(always)]
+    fn permute(self, low: Self::F32, high: Self::F32, lanes: Self::Int) -> Self::F32 {
+        let (mut from, mut to, mut names) = ([0.0; 32], [0.0; 16], [0u8; MAX_BYTES]);
+        const { assert!(Self::LANES <= 16) };
+        // SAFETY: the arrays have room for two vectors, for one, and for the bytes of one.
+        unsafe {
+            self.store(from.as_mut_ptr(), low);
+            self.store(from.as_mut_ptr().add(Self::LANES), high);
+            self.store_bytes(names.as_mut_ptr(), lanes);
+        }
+        for (to, name) in to.iter_mut().zip(names.as_chunks::<4>().0) {
+            *to = from[i32::from_ne_bytes(*name) as usize % from.len()];
+        }
+        // SAFETY: a vector fits into `to`.
+        unsafe { self.load(to.as_ptr()) }
+    }
     /// 32-bit integers to float32.
     fn to_f32(self, a: Self::Int) -> Self::F32;
-    /// Float32 of magnitude below 2^31 to 32-bit integers, half to even.
+    /// `a` where it is less than `b`, else `b`, which may be NaN.
+    fn min(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// Float32 to 32-bit integers, half to even; what is below -2^31 becomes negative or, if NaN, 0 or
+    /// negative. None is to be above 2^31.
     fn round(self, a: Self::F32) -> Self::Int;
 
     fn splat_i16(self, value: i16) -> Self::Int;
@@ -130,4 +155,30 @@ pub trait Simd: Copy {
     /// Signed 16-bit integers to unsigned bytes with saturation, of `low` and then `high` in each
     /// lane.
     fn pack16(self, low: Self::Int, high: Self::Int) -> Self::Int;
+    /// 32-bit integers to unsigned bytes with saturation, in order across the lanes.
+    fn bytes(self, a: [Self::Int; 4]) -> Self::Int;
+    /// 32-bit integers to unsigned 16-bit ones with saturation, in order across the lanes.
+    fn words(self, a: [Self::Int; 2]) -> Self::Int;
+    fn shift_left16(self, a: Self::Int, bits: u32) -> Self::Int;
+    /// 16-bit integers with their bytes exchanged.
+    #[inline(always)]
+    fn swap_bytes16(self, a: Self::Int) -> Self::Int {
+        let (low, high) = (self.shift_right16(a, 8), self.shift_left16(a, 8));
+        self.or(low, high)
+    }
+    fn or(self, a: Self::Int, b: Self::Int) -> Self::Int;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The way of all that have no instruction for it.
+    #[test]
+    fn permuting_takes_lanes_of_two_vectors() {
+        let simd = Portable;
+        let lanes = simd.lanes_from(3);
+        let permuted = simd.permute([0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], lanes);
+        assert_eq!(permuted, [3.0, 4.0, 5.0, 6.0]);
+    }
 }

@@ -86,8 +86,16 @@ impl Simd for Portable {
         unsafe { to.cast::<F32>().write(value) }
     }
     #[inline(always)]
+    fn lanes_from(self, first: i32) -> Bytes {
+        from32(std::array::from_fn(|i| first + i as i32))
+    }
+    #[inline(always)]
     fn to_f32(self, a: Bytes) -> F32 {
         to32(a).map(|value| value as f32)
+    }
+    #[inline(always)]
+    fn min(self, a: F32, b: F32) -> F32 {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
     }
     #[inline(always)]
     fn round(self, a: F32) -> Bytes {
@@ -206,5 +214,23 @@ impl Simd for Portable {
             let value = if i < 8 { low[i] } else { high[i - 8] };
             value.clamp(0, 255) as u8
         })
+    }
+    #[inline(always)]
+    fn bytes(self, a: [Bytes; 4]) -> Bytes {
+        std::array::from_fn(|i| to32(a[i / 4])[i % 4].clamp(0, 255) as u8)
+    }
+    #[inline(always)]
+    fn words(self, a: [Bytes; 2]) -> Bytes {
+        from16(std::array::from_fn(|i| {
+            to32(a[i / 4])[i % 4].clamp(0, 65535) as i16
+        }))
+    }
+    #[inline(always)]
+    fn shift_left16(self, a: Bytes, bits: u32) -> Bytes {
+        from16(to16(a).map(|value| value << bits))
+    }
+    #[inline(always)]
+    fn or(self, a: Bytes, b: Bytes) -> Bytes {
+        std::array::from_fn(|i| a[i] | b[i])
     }
 }
