@@ -46,6 +46,29 @@ impl TestClip {
     }
 }
 
+impl TestClip {
+    /// The pipeline description that gives it; `live` without end, each frame at its time.
+    ///
+    /// # Errors
+    /// When the template asks for something unknown.
+    pub fn source(&self, live: bool) -> Result<String, TemplateError> {
+        let frames = match live {
+            true => "-1".to_owned(),
+            false => self.frames.to_string(),
+        };
+        templates::fill(
+            templates::TEST,
+            &[
+                ("live", &live.to_string()),
+                ("frames", &frames),
+                ("width", &self.width.to_string()),
+                ("height", &self.height.to_string()),
+                ("rate", &self.rate.to_string()),
+            ],
+        )
+    }
+}
+
 /// What `run` reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -115,15 +138,7 @@ impl Input {
     /// When the template of the test clip asks for something unknown.
     pub fn source(&self) -> Result<String, TemplateError> {
         match self {
-            Input::Test(clip) => templates::fill(
-                templates::TEST,
-                &[
-                    ("frames", &clip.frames.to_string()),
-                    ("width", &clip.width.to_string()),
-                    ("height", &clip.height.to_string()),
-                    ("rate", &clip.rate.to_string()),
-                ],
-            ),
+            Input::Test(clip) => clip.source(false),
             Input::File(path) => {
                 // Only relative paths have no URI, and this one was made absolute.
                 let uri = glib::filename_to_uri(path, None).unwrap_or_default();

@@ -13,6 +13,9 @@ use crate::templates::quote_text;
 struct Encoder {
     element: &'static str,
     settings: &'static [(&'static str, &'static str)],
+    /// Settings besides, where the video is watched while it is encoded: an encoder that looks ahead
+    /// would delay everything beside it.
+    live: &'static [(&'static str, &'static str)],
     /// Takes 4:4:4, which pictures with an odd width or height need.
     odd_sizes: bool,
 }
@@ -30,16 +33,19 @@ const H264_ENCODERS: &[Encoder] = &[
             ("speed-preset", "veryfast"),
             ("bframes", "0"),
         ],
+        live: &[("tune", "zerolatency")],
         odd_sizes: true,
     },
     Encoder {
         element: "nvh264enc",
         settings: &[("bframes", "0")],
+        live: &[("zerolatency", "true")],
         odd_sizes: false,
     },
     Encoder {
         element: "vah264enc",
         settings: &[("b-frames", "0")],
+        live: &[],
         odd_sizes: false,
     },
     // The default of 128 kbit/s would spoil every picture; without rate control the quantizer is
@@ -47,6 +53,7 @@ const H264_ENCODERS: &[Encoder] = &[
     Encoder {
         element: "openh264enc",
         settings: &[("rate-control", "off")],
+        live: &[],
         odd_sizes: false,
     },
 ];
@@ -155,6 +162,18 @@ impl Output {
     /// When it would overwrite `input`, its folder cannot be written to, or what encodes it is
     /// not installed.
     pub fn file(path: &Path, input: Option<&Path>) -> Result<Output, OutputError> {
+        Output::new(path, input, false)
+    }
+
+    /// As [`Output::file`], for video that comes live and is watched at the same time.
+    ///
+    /// # Errors
+    /// As [`Output::file`].
+    pub fn recording(path: &Path) -> Result<Output, OutputError> {
+        Output::new(path, None, true)
+    }
+
+    fn new(path: &Path, input: Option<&Path>, live: bool) -> Result<Output, OutputError> {
         let name = path.display().to_string();
         let text = path
             .to_str()
@@ -174,16 +193,21 @@ impl Output {
             audio: None,
             description: String::new(),
         };
-        output.describe(container, numbered)?;
+        output.describe(container, numbered, live)?;
         Ok(output)
     }
 
-    fn describe(&mut self, container: &Container, numbered: bool) -> Result<(), OutputError> {
+    fn describe(
+        &mut self,
+        container: &Container,
+        numbered: bool,
+        live: bool,
+    ) -> Result<(), OutputError> {
         let target = self.partial.as_ref().or(self.path.as_ref());
         let location = quote_text(&target.map(|p| p.display().to_string()).unwrap_or_default());
         let (coder, sink) = match container.coding {
             Coding::H264 => {
-                let (encoder, text) = choose_encoder().ok_or(OutputError::NoEncoder)?;
+                let (encoder, text) = choose_encoder(live).ok_or(OutputError::NoEncoder)?;
                 self.encoder = Some(encoder.element);
                 self.odd_sizes = encoder.odd_sizes;
                 self.audio = Some(AudioPlan::new());
@@ -266,11 +290,12 @@ pub fn h264_encoders() -> impl Iterator<Item = &'static str> {
     H264_ENCODERS.iter().map(|encoder| encoder.element)
 }
 
-fn choose_encoder() -> Option<(&'static Encoder, String)> {
+fn choose_encoder(live: bool) -> Option<(&'static Encoder, String)> {
     H264_ENCODERS.iter().find_map(|encoder| {
         let element = gst::ElementFactory::make(encoder.element).build().ok()?;
         let mut text = encoder.element.to_owned();
-        for (name, value) in encoder.settings {
+        let besides = if live { encoder.live } else { &[] };
+        for (name, value) in encoder.settings.iter().chain(besides) {
             if element.find_property(name).is_some() {
                 text.push_str(&format!(" {name}={value}"));
             }

@@ -6,6 +6,8 @@ use gst::prelude::*;
 pub const FILE: &str = include_str!("../../../pipelines/file.txt");
 /// Original and filtered side by side.
 pub const COMPARE: &str = include_str!("../../../pipelines/compare.txt");
+/// A camera before and after the filter, in one picture with the figures.
+pub const WEBCAM: &str = include_str!("../../../pipelines/webcam.txt");
 /// The generated clip, a source.
 pub const TEST: &str = include_str!("../../../pipelines/test.txt");
 
