@@ -16,7 +16,7 @@ pub trait Companion {
     }
 
     /// An error that may only be the wish to end.
-    fn error(&mut self, _error: &gst::message::Error) -> Next {
+    fn error(&mut self, _stage: &mut Stage<'_>, _error: &gst::message::Error) -> Next {
         Next::GoOn
     }
 
@@ -33,6 +33,8 @@ pub enum Next {
     GoOn,
     /// The stream is to end here, as if its source had.
     End,
+    /// The stream is to be left as it is: nothing of it has to be finished.
+    Leave,
 }
 
 /// What a [`Companion`] can act on.

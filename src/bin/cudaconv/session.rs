@@ -228,8 +228,11 @@ impl Session {
         match message.view() {
             MessageView::Eos(_) if self.interrupted.is_some() => return Some(End::Interrupted),
             MessageView::Eos(_) => return Some(End::Complete),
-            MessageView::Error(error) if companion.error(error) == Next::End => self.finish(),
             MessageView::Error(error) => {
+                match companion.error(&mut self.stage(), error) {
+                    Next::GoOn => {}
+                    next => return self.follow(next),
+                }
                 if self.wiring.verbose {
                     let debug = error.debug().unwrap_or_default();
                     self.progress.say(&format!("{}\n{debug}", error.error()));
@@ -338,18 +341,23 @@ impl Session {
                 None
             }
             _ => {
-                if companion.message(&mut self.stage(), structure) == Next::End {
-                    self.finish();
-                }
-                None
+                let next = companion.message(&mut self.stage(), structure);
+                self.follow(next)
             }
         }
     }
 
-    /// Ends the stream because the companion wants it.
-    fn finish(&mut self) {
-        self.finished.get_or_insert_with(Instant::now);
-        self.end_if_playing();
+    /// Does what the companion wants.
+    fn follow(&mut self, next: Next) -> Option<End> {
+        match next {
+            Next::GoOn => {}
+            Next::End => {
+                self.finished.get_or_insert_with(Instant::now);
+                self.end_if_playing();
+            }
+            Next::Leave => return Some(End::Complete),
+        }
+        None
     }
 
     fn end_if_playing(&mut self) {

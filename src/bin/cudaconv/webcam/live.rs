@@ -27,7 +27,6 @@ pub struct Live {
     earlier: Stats,
     settings: Vec<Setting>,
     looked: Instant,
-    closed: bool,
 }
 
 impl Live {
@@ -45,7 +44,6 @@ impl Live {
             earlier: Stats::default(),
             settings: Vec::new(),
             looked: Instant::now(),
-            closed: false,
         };
         live.show_settings(filter);
         Ok(live)
@@ -115,12 +113,14 @@ impl Companion for Live {
         next
     }
 
-    fn error(&mut self, error: &gst::message::Error) -> Next {
-        // What follows a closed window are neighbours that miss it.
-        self.closed = self.closed || window::was_closed(error);
-        match self.closed {
+    fn error(&mut self, stage: &mut Stage<'_>, error: &gst::message::Error) -> Next {
+        if !window::was_closed(error) {
+            return Next::GoOn;
+        }
+        // With the window alone nothing is left to be finished.
+        match window::take_away(stage.pipeline) {
             true => Next::End,
-            false => Next::GoOn,
+            false => Next::Leave,
         }
     }
 

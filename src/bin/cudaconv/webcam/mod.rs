@@ -120,17 +120,16 @@ fn target(
 impl Target {
     /// The pipeline description that takes the picture.
     fn sink(&self) -> String {
-        const QUEUE: &str = "queue max-size-bytes=0 max-size-time=0 max-size-buffers";
-        let shown = self
-            .window
-            .as_ref()
-            .map(|sink| format!("{QUEUE}=4 ! videoconvert ! {sink} name=window"));
         // An encoder has its slow frames: they wait here rather than hold up the window.
-        let written = format!("{QUEUE}=32 ! {}", self.output.sink());
-        match shown {
+        let queue = "queue max-size-buffers=32 max-size-bytes=0 max-size-time=0";
+        let written = format!("{queue} ! {}", self.output.sink());
+        match &self.window {
             None => written,
-            Some(shown) if !self.recorded => shown,
-            Some(shown) => format!("tee name=shown shown. ! {shown} shown. ! {written}"),
+            Some(sink) if !self.recorded => window::description(sink, true),
+            Some(sink) => {
+                let shown = window::description(sink, false);
+                format!("tee name=shown shown. ! {shown} shown. ! {written}")
+            }
         }
     }
 
@@ -188,7 +187,7 @@ fn play(
     let mut live = Live::new(pipeline, session.filter()).map_err(Failure::Failed)?;
     if let Some(window) = pipeline.by_name("window") {
         window::watch_keys(pipeline, &window);
-        window::watch_closing(pipeline, &window);
+        window::watch_closing(pipeline);
     }
     run::print_lines(session.filter());
     let keys = terminal::Keys::watch(pipeline);

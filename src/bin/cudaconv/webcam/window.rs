@@ -1,8 +1,5 @@
 //! The window, if there can be one, and the keys that are pressed in it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use gst::prelude::*;
 
 use super::keys;
@@ -115,28 +112,56 @@ fn pressed(structure: &gst::StructureRef) -> Option<char> {
     }
 }
 
-/// Keeps pictures from a window that was closed: its sink would refuse them, and with that end the
-/// stream of a recording beside it before it is finished.
-pub fn watch_closing(pipeline: &gst::Pipeline, sink: &gst::Element) {
-    let (Some(bus), Some(pad)) = (pipeline.bus(), sink.static_pad("sink")) else {
+/// The pipeline description of the window of `sink`. Where something else takes the picture too, it
+/// must not wait for the window.
+pub fn description(sink: &str, alone: bool) -> String {
+    let leaky = if alone { "no" } else { "downstream" };
+    format!(
+        "queue name=window-queue leaky={leaky} max-size-buffers=4 max-size-bytes=0 max-size-time=0 \
+         ! videoconvert name=window-convert ! {sink} name=window"
+    )
+}
+
+/// Once the window is closed, its sink refuses every picture, and that would end the stream of a
+/// recording beside it before it is finished: the branch is cut off before the sink gets to it.
+pub fn watch_closing(pipeline: &gst::Pipeline) {
+    let (Some(bus), Some(pad)) = (pipeline.bus(), branch(pipeline)) else {
         return;
     };
-    let closed = Arc::new(AtomicBool::new(false));
-    let seen = closed.clone();
+    let pad = pad.downgrade();
     bus.set_sync_handler(move |_, message| {
         if let gst::MessageView::Error(error) = message.view()
             && was_closed(error)
+            && let Some(pad) = pad.upgrade()
+            && let Some(tee) = pad.peer()
         {
-            seen.store(true, Ordering::Release);
+            // Refused only where it is cut off already.
+            let _ = tee.unlink(&pad);
         }
         gst::BusSyncReply::Pass
     });
-    pad.add_probe(gst::PadProbeType::BUFFER, move |_, _| {
-        match closed.load(Ordering::Acquire) {
-            true => gst::PadProbeReturn::Drop,
-            false => gst::PadProbeReturn::Ok,
+}
+
+/// Where pictures enter the window's branch, if there are other branches.
+fn branch(pipeline: &gst::Pipeline) -> Option<gst::Pad> {
+    pipeline.by_name("shown")?;
+    pipeline.by_name("window-queue")?.static_pad("sink")
+}
+
+/// Takes the branch of a closed window out of `pipeline`, so that nothing waits for it to end. Says
+/// whether anything is left that takes pictures.
+pub fn take_away(pipeline: &gst::Pipeline) -> bool {
+    if pipeline.by_name("shown").is_none() {
+        return false;
+    }
+    for name in ["window", "window-convert", "window-queue"] {
+        if let Some(element) = pipeline.by_name(name) {
+            // Neither can fail for an element that is there.
+            let _ = element.set_state(gst::State::Null);
+            let _ = pipeline.remove(&element);
         }
-    });
+    }
+    true
 }
 
 /// Whether an error only says that the window was closed by who looked at it.
