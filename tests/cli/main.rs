@@ -8,4 +8,7 @@ mod plugin;
 mod program;
 mod report;
 mod run;
+mod screen;
+mod terminal;
 mod video;
+mod webcam;

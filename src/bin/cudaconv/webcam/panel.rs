@@ -214,42 +214,28 @@ impl Painter {
     /// 0.5 ms can both be read from it.
     fn plot(&self, onto: &mut Pixmap, board: &Board) {
         let size = self.size;
-        let small = (size * 0.75).max(9.0);
+        let small = self.small();
         let axis = Axis::around(board);
-        let labels = self.face.width("100 ", small);
+        let labels = self.face.width("0.01 ", small);
         let left = self.width as f32 / 2.0 + size * 0.5 + labels;
         let right = self.width as f32 - size * 0.8;
-        let (top, bottom) = (size * 0.7, onto.height() as f32 - size * 0.7);
+        // Above the plot is a line of words, which no curve runs through.
+        let (top, bottom) = (size * 1.5, onto.height() as f32 - size * 0.7);
         if right - left < 20.0 || bottom - top < 10.0 {
             return;
         }
         let at = |milliseconds: f64| bottom - axis.share(milliseconds) * (bottom - top);
-        for tick in axis.ticks() {
-            let y = at(tick);
-            line(
-                onto,
-                (left, y),
-                (right, y),
-                1.0,
-                Color::from_rgba8(255, 255, 255, 50),
-            );
-            let text = format!("{tick}");
-            let x = left - self.face.width(&format!("{text} "), small);
-            self.face
-                .draw(onto, &text, (x, y - small * 0.55), small, dim());
-        }
+        self.grid(onto, &axis, (left, right), at);
         let thick = (size / 11.0).max(1.0);
         let y = at(board.budget as f64 / 1e6);
         line(onto, (left, y), (right, y), thick, budget_color());
+        let words = size * 0.35;
         let text = format!("budget {} ms", board::budget(board.budget));
-        let above = y - small * 1.15;
-        let below = y + small * 0.15;
-        let y = if above > 0.0 { above } else { below };
         self.face
-            .draw(onto, &text, (left + small * 0.4, y), small, budget_color());
+            .draw(onto, &text, (left, words), small, budget_color());
         let text = format!("last {SHOWN} frames, ms");
         let x = right - self.face.width(&text, small);
-        self.face.draw(onto, &text, (x, y), small, dim());
+        self.face.draw(onto, &text, (x, words), small, dim());
         // The newest frame is at the right edge, whatever the number of frames.
         let step = (right - left) / (SHOWN - 1) as f32;
         let x = |index: usize| right - (board.points.len() - 1 - index) as f32 * step;
@@ -262,6 +248,43 @@ impl Painter {
             if point.over_budget {
                 dot(onto, *place, thick * 2.0, over_color());
             }
+        }
+    }
+
+    /// Height of the words around the plot, in pixels.
+    fn small(&self) -> f32 {
+        (self.size * 0.75).max(9.0)
+    }
+
+    /// The lines of the powers of ten, with their numbers.
+    fn grid(
+        &self,
+        onto: &mut Pixmap,
+        axis: &Axis,
+        (left, right): (f32, f32),
+        at: impl Fn(f64) -> f32,
+    ) {
+        let small = self.small();
+        // Powers of ten that lie too close for their numbers are named by turns.
+        let ticks: Vec<f64> = axis.ticks().collect();
+        let apart = at(1.0) - at(10.0);
+        let every = (small * 1.3 / apart).ceil().max(1.0) as usize;
+        for (index, tick) in ticks.into_iter().enumerate() {
+            let y = at(tick);
+            line(
+                onto,
+                (left, y),
+                (right, y),
+                1.0,
+                Color::from_rgba8(255, 255, 255, 50),
+            );
+            if index % every != 0 {
+                continue;
+            }
+            let text = format!("{tick}");
+            let x = left - self.face.width(&format!("{text} "), small);
+            self.face
+                .draw(onto, &text, (x, y - small * 0.55), small, dim());
         }
     }
 }
@@ -282,10 +305,9 @@ impl Axis {
         let (least, most) = all.fold((budget, budget), |(least, most), time| {
             (least.min(time), most.max(time))
         });
-        // Room for the budget's name above its line.
         Axis {
-            low: 10f64.powf((least * 0.8).log10().floor()),
-            high: most.max(budget * 2.0) * 1.25,
+            low: 10f64.powf(least.log10().floor()),
+            high: most.max(budget * 1.5) * 1.25,
         }
     }
 

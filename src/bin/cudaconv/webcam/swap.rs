@@ -9,7 +9,7 @@ use gst::prelude::*;
 use crate::{plugin, properties};
 
 /// Far longer than between two frames of any camera.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// A filter as `old`, but on `backend`, already started: it has its device, or the reason why not
 /// is known before anything of the stream was touched.

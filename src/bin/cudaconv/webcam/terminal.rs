@@ -149,4 +149,85 @@ mod tests {
         assert_eq!(keys(b"\x1b[15~\x1b[1;5Cb"), "kb");
         assert_eq!(keys(b"\x1b\x1b[3~\xc3\xa9p"), "p");
     }
+
+    /// Set where a test runs in a process of its own: where all ignored tests are asked for at once,
+    /// those that need one have nothing to do.
+    const ALONE: &str = "CUDACONV_TEST_ALONE";
+
+    /// A terminal of a process of its own, whose modes can be seen from outside.
+    fn terminal() -> (std::os::fd::OwnedFd, File) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::fs::OpenOptionsExt;
+
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let path = std::ffi::OsStr::from_bytes(name.as_bytes());
+        let user = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOCTTY)
+            .open(path)
+            .unwrap();
+        (controller, user)
+    }
+
+    /// Runs one of the tests below in a process of its own at a terminal, and says whether the
+    /// terminal was left as it was.
+    fn leaves_the_terminal(test: &str) -> bool {
+        let (_controller, user) = terminal();
+        let before = format!("{:?}", termios::tcgetattr(&user).unwrap());
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                &format!("webcam::terminal::tests::{test}"),
+                "--exact",
+                "--ignored",
+            ])
+            .env(ALONE, "1")
+            .stdin(user.try_clone().unwrap())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("keys were on"), "{text}");
+        format!("{:?}", termios::tcgetattr(&user).unwrap()) == before
+    }
+
+    fn switch_on() -> Option<Keys> {
+        gst::init().unwrap();
+        let keys = Keys::watch(&gst::Pipeline::new());
+        let modes = termios::tcgetattr(std::io::stdin()).unwrap().local_modes;
+        assert!(!modes.intersects(LocalModes::ICANON | LocalModes::ECHO));
+        keys
+    }
+
+    #[test]
+    #[ignore = "run by another test, at a terminal of its own"]
+    fn panicking() {
+        if std::env::var_os(ALONE).is_none() {
+            return;
+        }
+        let _keys = switch_on();
+        panic!("keys were on");
+    }
+
+    #[test]
+    #[ignore = "run by another test, at a terminal of its own"]
+    fn panicking_in_another_thread() {
+        if std::env::var_os(ALONE).is_none() {
+            return;
+        }
+        // Kept from its drop, so that the panic alone sets the terminal right.
+        std::mem::forget(switch_on());
+        let panicked = std::thread::spawn(|| panic!("somewhere else")).join();
+        panicked.expect_err("it panics");
+        panic!("keys were on");
+    }
+
+    #[test]
+    fn a_panic_leaves_the_terminal_as_it_was() {
+        assert!(leaves_the_terminal("panicking"));
+        assert!(leaves_the_terminal("panicking_in_another_thread"));
+    }
 }
