@@ -2,6 +2,7 @@
 
 mod errors;
 mod interrupt;
+mod network;
 mod options;
 mod pipelines;
 mod plugin;

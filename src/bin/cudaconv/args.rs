@@ -35,8 +35,8 @@ Exit codes:
   130  interrupted; the output was finished up to there";
 
 const RUN_HELP: &str = "\
-INPUT is any file or URI that GStreamer can decode, or the word test for a generated clip (use \
-./test for a file of that name). The video is filtered by the element cudaconv, encoded, and every \
+INPUT is any file or URI that GStreamer can decode, rtp://:PORT for H.264 that comes as RTP, or the \
+word test for a generated clip (use ./test for a file of that name). The video is filtered by the element cudaconv, encoded, and every \
 frame's latency is compared with the budget. Frame count and timestamps stay those of the input; \
 sound goes along.";
 
@@ -110,10 +110,11 @@ fn output_arguments() -> [Arg; 4] {
         Arg::new("output")
             .short('o')
             .long("output")
-            .value_name("FILE")
+            .value_name("FILE|ADDRESS")
             .help(
                 "Where the filtered video goes: .mp4, .m4v, .mov, .mkv (H.264), \
-                 .png (the first frame; out-%04d.png: all) [default: INPUT-KERNEL.mp4 in the current \
+                 .png (the first frame; out-%04d.png: all); or a stream of H.264 to rtp://HOST:PORT, \
+                 srt://HOST:PORT, or srt://:PORT, which is called [default: INPUT-KERNEL.mp4 in the current \
                  folder]; - is --no-output",
             )
             .value_parser(value_parser!(PathBuf)),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gst::glib;
 
+use crate::network::{AddressError, Rtp};
 use crate::templates::{self, TemplateError};
 
 /// The generated clip.
@@ -75,20 +76,24 @@ pub enum Input {
     Test(TestClip),
     File(PathBuf),
     Uri(String),
+    /// H.264 as RTP, which has no URI that would say so: this machine listens.
+    Rtp(Rtp),
 }
 
 /// An input that cannot be one.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     #[error(
-        "there is no file {0}; accepted are a file, a URI as https://… or rtsp://…, and the word \
-         test for a generated clip"
+        "there is no file {0}; accepted are a file, a URI as https://…, rtsp://… or rtp://:PORT, and \
+         the word test for a generated clip"
     )]
     Missing(String),
     #[error("{0} is a folder, not a video")]
     Folder(String),
     #[error("{0} cannot be read: {1}")]
     Unreadable(String, std::io::Error),
+    #[error(transparent)]
+    Address(#[from] AddressError),
     #[error("{0:?} is no URI that GStreamer can read; is the plugin for it installed?")]
     Scheme(String),
 }
@@ -115,6 +120,9 @@ impl Input {
     }
 
     fn parse_uri(name: String) -> Result<Input, InputError> {
+        if let Some(rtp) = Rtp::parse(&name) {
+            return Ok(Input::Rtp(rtp?));
+        }
         let Some((scheme, _)) = name.split_once("://") else {
             return Err(InputError::Missing(name));
         };
@@ -145,6 +153,7 @@ impl Input {
                 Ok(decoder(&uri))
             }
             Input::Uri(uri) => Ok(decoder(uri)),
+            Input::Rtp(rtp) => rtp.source(),
         }
     }
 
@@ -165,6 +174,7 @@ impl Input {
             ),
             Input::File(path) => path.display().to_string(),
             Input::Uri(uri) => uri.clone(),
+            Input::Rtp(rtp) => format!("rtp://{}:{}", rtp.host, rtp.port),
         }
     }
 
@@ -172,6 +182,7 @@ impl Input {
     pub fn stem(&self) -> String {
         let name = match self {
             Input::Test(_) => return "test".to_owned(),
+            Input::Rtp(_) => return "rtp".to_owned(),
             Input::File(path) => path.clone(),
             Input::Uri(uri) => {
                 let path = uri.split(['?', '#']).next().unwrap_or_default();

@@ -10,6 +10,7 @@ mod explain;
 mod input;
 mod machine;
 mod measure;
+mod network;
 mod output;
 mod packages;
 mod plugin;

@@ -1,6 +1,6 @@
 //! `cudaconv run`: filters an input, writes the output, reports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gst::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::plugin::{self, Plugin};
 use crate::properties::{self, Property};
 use crate::session::{End, Session, Wiring};
 use crate::summary::{Setting, Summary};
-use crate::{Exit, Failure, console, report, templates};
+use crate::{Exit, Failure, console, network, report, templates};
 
 /// Runs to the end and says what came of it.
 ///
@@ -84,6 +84,10 @@ pub fn settings(
 fn output(options: &RunOptions, input: &Input, properties: &[Property]) -> Result<Output, Failure> {
     if options.no_output {
         return Ok(Output::none());
+    }
+    let address = options.output.as_deref().and_then(Path::to_str);
+    if let Some(address) = address.filter(|address| network::is_destination(address)) {
+        return Output::stream(address).map_err(|error| Failure::Usage(error.to_string()));
     }
     let kernel = options.settings.iter().find(|(name, _)| name == "kernel");
     let kernel = match kernel {
@@ -160,7 +164,12 @@ fn play(
         .handle_interrupts()
         .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))?;
     if let (Some(encoder), false) = (output.encoder, options.quiet) {
-        console::note(&format!("writing {} with {encoder}", output.label()));
+        let verb = if output.address.is_some() {
+            "sending to"
+        } else {
+            "writing"
+        };
+        console::note(&format!("{verb} {} with {encoder}", output.label()));
     }
     print_lines(session.filter());
     let settings = in_use(session.filter());

@@ -78,10 +78,11 @@ fn camera_arguments() -> [Arg; 5] {
         Arg::new("device")
             .short('d')
             .long("device")
-            .value_name("PATH|NAME")
+            .value_name("PATH|NAME|ADDRESS")
             .help(
-                "Which camera, as --list names it: /dev/video0, its name, or a part of it; the word test \
-                 for a generated video [default: the first one]",
+                "Which camera, as --list names it: /dev/video0, its name, or a part of it; rtsp://… or \
+                 rtp://:PORT for one on the network; the word test for a generated video [default: the \
+                 first one]",
             ),
         Arg::new("list")
             .long("list")

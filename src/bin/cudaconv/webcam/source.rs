@@ -5,11 +5,14 @@ use gst::prelude::*;
 use super::camera::{self, Camera, Mode};
 use super::options::WebcamOptions;
 use crate::input::TestClip;
+use crate::network;
 use crate::templates::TemplateError;
 
 /// A source of live video.
 pub enum Source {
     Camera(Box<Camera>, Mode),
+    /// A camera on the network: its address, and the pipeline description that gives its video.
+    Network(String, String),
     /// A pipeline description that somebody wrote.
     Description(String),
     /// `asked`: no camera was looked for.
@@ -53,6 +56,11 @@ impl Source {
         if options.device.as_deref() == Some("test") {
             return Ok(Source::Generated { clip, asked: true });
         }
+        if let Some(address) = &options.device
+            && let Some(description) = network::camera(address)
+        {
+            return Ok(Source::Network(address.clone(), description?));
+        }
         let cameras = camera::all();
         let camera = match &options.device {
             Some(name) => camera::named(cameras, name)?,
@@ -75,7 +83,9 @@ impl Source {
     pub fn description(&self) -> Result<String, TemplateError> {
         match self {
             Source::Camera(_, mode) => Ok(mode.description()),
-            Source::Description(description) => Ok(description.clone()),
+            Source::Network(_, description) | Source::Description(description) => {
+                Ok(description.clone())
+            }
             Source::Generated { clip, .. } => clip.source(true),
         }
     }
@@ -100,6 +110,7 @@ impl Source {
     pub fn label(&self) -> String {
         match self {
             Source::Camera(camera, mode) => format!("{}, {}", camera.label(), mode.label()),
+            Source::Network(address, _) => address.clone(),
             Source::Description(description) => description.clone(),
             Source::Generated { clip, .. } => format!(
                 "generated live video, {}x{}, {} fps",
@@ -112,7 +123,7 @@ impl Source {
     pub fn words(&self) -> String {
         let label = self.label();
         match self {
-            Source::Camera(..) => format!("camera: {label}"),
+            Source::Camera(..) | Source::Network(..) => format!("camera: {label}"),
             Source::Description(_) => format!("source: {label}"),
             Source::Generated { asked: true, .. } => format!("source: {label}"),
             Source::Generated { asked: false, .. } => {
