@@ -1,5 +1,8 @@
 //! The program `cudaconv`, run as people run it.
 
+#[path = "../fakecuda/tests/driver/library.rs"]
+mod driver;
+
 mod errors;
 mod interrupt;
 mod network;

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
+use crate::driver;
 use crate::program::{Finished, Watchdog, cudaconv, executable, finish, folder, names};
 use crate::screen::{self, Screen};
 use crate::terminal::Terminal;
@@ -224,6 +225,16 @@ struct Running {
 impl Running {
     /// `terminal` becomes the program's own, so that Ctrl-C is typed there.
     fn start(folder: &Path, terminal: &Terminal, arguments: &[&str]) -> Running {
+        Running::start_on("", folder, terminal, arguments)
+    }
+
+    /// With the CUDA driver of the folder `libraries`.
+    fn start_on(
+        libraries: &str,
+        folder: &Path,
+        terminal: &Terminal,
+        arguments: &[&str],
+    ) -> Running {
         let mut command = Command::new("setsid");
         command
             .arg("--ctty")
@@ -234,6 +245,9 @@ impl Running {
             .current_dir(folder)
             .env_remove("DISPLAY")
             .env_remove("WAYLAND_DISPLAY");
+        if !libraries.is_empty() {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
         Running::spawn(command.stdin(terminal.input()))
     }
 
@@ -329,44 +343,50 @@ fn keys_of_the_terminal_change_the_filter() {
 
 #[test]
 fn another_backend_takes_over_without_losing_a_frame() {
-    const FRAMES: usize = 3000;
+    const FRAMES: usize = 1500;
     let folder = folder("webcam-backend");
     let mut terminal = Terminal::open();
     let source = FAST.replace(
         "videotestsrc",
         &format!("videotestsrc num-buffers={FRAMES}"),
     );
-    let arguments = ["--source", &source, "--backend", "cuda", "-r", "a.mkv"];
-    // Without a GPU the program cannot start on it, and with one nothing else is in doubt.
-    let has_gpu = finish(&mut webcam(
-        &folder,
-        &["--source", FAST, "--backend", "cuda", "--frames", "1"],
-    ))
-    .code
-        == Some(0);
-    let backend = if has_gpu { "cuda" } else { "auto" };
-    let arguments = arguments.map(|argument| {
-        if argument == "cuda" {
-            backend
-        } else {
-            argument
-        }
-    });
-    let mut running = Running::start(&folder, &terminal, &arguments);
-    running.frames(10);
-    terminal.press("b");
-    if !has_gpu {
-        running.says("backend cuda cannot be taken: ");
+    let arguments = ["--source", &source, "-r", "a.mkv"];
+    let mut running = Running::start_on(&driver::search_path(), &folder, &terminal, &arguments);
+    for backend in ["backend cuda", "backend cpu", "backend auto"] {
+        running.frames(30);
+        terminal.press("b");
+        running.says(backend);
     }
-    running.says("backend cpu");
-    running.frames(10);
-    terminal.press("b");
-    running.says("backend auto");
     let (code, out) = running.end();
     assert_eq!(code, Some(0), "{out}");
-    let counted = format!("frames    {FRAMES} in ");
-    assert!(out.contains(&counted), "{out}");
+    for part in [
+        &format!("frames    {FRAMES} in "),
+        "backend   cuda: ",
+        " 0 dropped, 0 bypassed",
+    ] {
+        assert!(out.contains(part), "{part:?} is not in {out}");
+    }
     assert_eq!(video::read(&folder.join("a.mkv")).frames.len(), FRAMES);
+}
+
+#[test]
+fn a_backend_that_does_not_work_is_passed_over_with_its_reason() {
+    let folder = folder("webcam-no-backend");
+    // A driver that cannot be loaded comes before any real one.
+    std::fs::write(folder.join("libcuda.so.1"), "no library").unwrap();
+    let mut terminal = Terminal::open();
+    let arguments = ["--device", "test", "--size", "64x48", "-r", "a.mkv"];
+    let path = folder.display().to_string();
+    let mut running = Running::start_on(&path, &folder, &terminal, &arguments);
+    running.frames(1);
+    terminal.press("b");
+    running.says("backend cuda cannot be taken: ");
+    running.says("backend cpu");
+    running.frames(5);
+    terminal.press("q");
+    let (code, out) = running.end();
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.contains("backend=cpu"), "{out}");
 }
 
 #[test]
