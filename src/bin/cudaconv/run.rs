@@ -163,13 +163,13 @@ fn play(
     session
         .handle_interrupts()
         .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))?;
-    if let (Some(encoder), false) = (output.encoder, options.quiet) {
+    if let Some(encoder) = output.encoder {
         let verb = if output.address.is_some() {
             "sending to"
         } else {
             "writing"
         };
-        console::note(&format!("{verb} {} with {encoder}", output.label()));
+        session.say(&format!("{verb} {} with {encoder}", output.label()));
     }
     print_lines(session.filter());
     let settings = in_use(session.filter());

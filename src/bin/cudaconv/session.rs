@@ -127,6 +127,13 @@ impl Session {
         &self.filter
     }
 
+    /// Says `line` without disturbing the progress, unless nothing is to be said.
+    pub fn say(&self, line: &str) {
+        if !self.wiring.quiet {
+            self.progress.say(line);
+        }
+    }
+
     /// The pipeline, to be completed before it runs.
     pub fn pipeline(&self) -> &gst::Pipeline {
         &self.pipeline

@@ -191,7 +191,7 @@ fn play(
     }
     run::print_lines(session.filter());
     let keys = terminal::Keys::watch(pipeline);
-    announce(options, target, keys.is_some());
+    announce(&session, target, keys.is_some());
     limit::set(
         pipeline,
         options.frames,
@@ -215,13 +215,13 @@ fn play(
 }
 
 /// What can be done now.
-fn announce(options: &WebcamOptions, target: &Target, terminal: bool) {
+fn announce(session: &Session, target: &Target, terminal: bool) {
     if let (true, Some(encoder)) = (target.recorded, target.output.encoder) {
         let label = target.output.label();
-        say(options, &format!("writing {label} with {encoder}"));
+        session.say(&format!("writing {label} with {encoder}"));
     }
     if terminal || target.window.is_some() {
-        say(options, keys::HELP);
+        session.say(keys::HELP);
     }
 }
 

@@ -305,8 +305,9 @@ impl Axis {
         let (least, most) = all.fold((budget, budget), |(least, most), time| {
             (least.min(time), most.max(time))
         });
+        // At least a power of ten below the budget, so that the axis keeps still while latencies change.
         Axis {
-            low: 10f64.powf(least.log10().floor()),
+            low: 10f64.powf(least.min(budget / 10.0).log10().floor()),
             high: most.max(budget * 1.5) * 1.25,
         }
     }

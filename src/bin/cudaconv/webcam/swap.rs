@@ -66,6 +66,8 @@ pub fn replace(
     }
     let exchanged = exchange(pipeline, old, new, &upstream, &downstream);
     upstream.remove_probe(probe);
+    // The new filter may need another time; refused only while the pipeline is shutting down.
+    let _ = pipeline.recalculate_latency();
     exchanged
 }
 
