@@ -94,6 +94,17 @@ impl Screen {
         ));
     }
 
+    /// Closes the window that is there, as a window manager does when somebody asks for it.
+    pub fn close(&self) {
+        let script = format!("python3 -c '{CLOSE}' $(xdotool search --onlyvisible --name .)");
+        let closed = Command::new("sh")
+            .args(["-c", &script])
+            .env("DISPLAY", &self.name)
+            .output()
+            .unwrap();
+        assert!(closed.status.success(), "{closed:?}");
+    }
+
     /// Presses a key, by its X name, in the window that is there.
     pub fn press(&self, key: &str) {
         let script = format!("xdotool search --onlyvisible --name . key {key}");
@@ -104,6 +115,25 @@ impl Screen {
         assert!(pressed.unwrap().status.success(), "{script}");
     }
 }
+
+/// Sends a window the message WM_DELETE_WINDOW.
+const CLOSE: &str = r#"
+import ctypes, sys
+x = ctypes.CDLL("libX11.so.6")
+x.XOpenDisplay.restype = ctypes.c_void_p
+x.XInternAtom.restype = ctypes.c_ulong
+class ClientMessage(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("send_event", ctypes.c_int),
+        ("display", ctypes.c_void_p), ("window", ctypes.c_ulong), ("message_type", ctypes.c_ulong),
+        ("format", ctypes.c_int), ("data", ctypes.c_long * 5), ("padding", ctypes.c_long * 24)]
+display = ctypes.c_void_p(x.XOpenDisplay(None))
+window = int(sys.argv[1])
+protocols, delete = (x.XInternAtom(display, name, 0) for name in (b"WM_PROTOCOLS", b"WM_DELETE_WINDOW"))
+event = ClientMessage(33, 0, 1, display, window, protocols, 32, (ctypes.c_long * 5)(delete))
+sent = x.XSendEvent(display, ctypes.c_ulong(window), 0, ctypes.c_long(0), ctypes.byref(event))
+x.XSync(display, 0)
+sys.exit(0 if sent else 1)
+"#;
 
 impl Drop for Screen {
     fn drop(&mut self) {

@@ -166,8 +166,15 @@ pub fn take_away(pipeline: &gst::Pipeline) -> bool {
 
 /// Whether an error only says that the window was closed by who looked at it.
 pub fn was_closed(error: &gst::message::Error) -> bool {
-    let from_window = error.src().is_some_and(|source| source.name() == "window");
-    from_window && error.error().matches(gst::ResourceError::NotFound)
+    // A sink may be a bin, whose own sink says it.
+    let mut source = error.src().cloned();
+    while let Some(object) = source {
+        if object.name() == "window" {
+            return error.error().matches(gst::ResourceError::NotFound);
+        }
+        source = object.parent();
+    }
+    false
 }
 
 #[cfg(test)]
