@@ -9,20 +9,24 @@ gstreamer_needed=1.22
 
 usage() {
   cat <<TXT
-usage: scripts/setup.sh [--check]
+usage: scripts/setup.sh [--check] [--webcam]
 
 Installs what building and running cudaconv needs, by apt, as root or through sudo.
-  --check   install nothing: say what is missing, exit code 1 if anything is
+  --check    install nothing: say what is missing, exit code 1 if anything is
+  --webcam   what the webcam demo needs besides: cameras and, with a display, windows
 TXT
 }
 
 check_only=
-case ${1:-} in
-  '') ;;
-  --check) check_only=1 ;;
-  -h | --help) usage; exit 0 ;;
-  *) usage >&2; exit 2 ;;
-esac
+webcam=
+for argument in "$@"; do
+  case $argument in
+    --check) check_only=1 ;;
+    --webcam) webcam=1 ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
 
 # --- What is missing ---------------------------------------------------------------------------
 # Judged by what works, not by package names, so that a GStreamer of one's own or of another
@@ -73,6 +77,13 @@ look() {
   element 'parsing H.264 (h264parse)' gstreamer1.0-plugins-bad h264parse
   element 'encoding H.264 (x264enc)' gstreamer1.0-plugins-ugly x264enc openh264enc nvh264enc vah264enc
   element 'decoding H.264 and AAC (avdec_h264)' gstreamer1.0-libav avdec_h264
+  [ -n "$webcam" ] || return 0
+  element 'cameras (v4l2src)' gstreamer1.0-plugins-good v4l2src
+  element 'decoding MJPEG (jpegdec)' gstreamer1.0-plugins-good jpegdec
+  element 'framing MJPEG (jpegparse)' gstreamer1.0-plugins-bad jpegparse
+  element 'drawing on the picture (overlaycomposition)' gstreamer1.0-plugins-base overlaycomposition
+  # Without a display there is nothing to open one on.
+  [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || element 'a window (ximagesink)' gstreamer1.0-x ximagesink
 }
 
 # element WHAT PACKAGE NAME…: one of the elements NAME… is needed. Without the tools nothing can

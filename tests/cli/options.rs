@@ -14,7 +14,12 @@ pub fn element() -> gst::Element {
 
 #[test]
 fn help_lists_every_writable_property_with_its_choices() {
-    let help = succeed(&folder("help"), ["run", "--help"]).out;
+    for subcommand in ["run", "webcam"] {
+        lists_every_property(&succeed(&folder("help"), [subcommand, "--help"]).out);
+    }
+}
+
+fn lists_every_property(help: &str) {
     let element = element();
     let mut listed = 0;
     for spec in element.list_properties() {
@@ -35,7 +40,7 @@ fn help_lists_every_writable_property_with_its_choices() {
     for text in [
         "Exit codes:",
         "130",
-        "[default: gauss3]",
+        "[default: replicate]",
         "whole numbers from 0 to 32",
     ] {
         assert!(help.contains(text), "{text}");
@@ -65,4 +70,28 @@ fn doctor_finds_all_that_run_needs() {
         found.ends_with("cudaconv run works on this machine.\n"),
         "{found}"
     );
+}
+
+#[test]
+fn the_readme_has_the_keys_of_the_webcam_demo() {
+    let help = succeed(&folder("keys"), ["webcam", "--help"]).out;
+    let (_, keys) = help
+        .split_once("Keys, in the terminal and in the window:\n")
+        .unwrap();
+    let expected: Vec<&str> = keys
+        .lines()
+        .take_while(|line| line.starts_with("    "))
+        .flat_map(|line| line.get(4..8).unwrap().split_whitespace())
+        .collect();
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("| key | what it does |\n").unwrap();
+    let found: Vec<&str> = section
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .flat_map(|line| line.split('|').nth(1).unwrap().split_whitespace())
+        .map(|key| key.trim_matches('`'))
+        .collect();
+    assert!(found.len() > 5, "{found:?}");
+    assert_eq!(found, expected);
 }

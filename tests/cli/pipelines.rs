@@ -4,10 +4,15 @@ use gst::prelude::*;
 
 use crate::options::element;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 8] = [
     include_str!("../../pipelines/file.txt"),
     include_str!("../../pipelines/compare.txt"),
     include_str!("../../pipelines/test.txt"),
+    include_str!("../../pipelines/webcam.txt"),
+    include_str!("../../pipelines/network-camera.txt"),
+    include_str!("../../pipelines/rtp-receive.txt"),
+    include_str!("../../pipelines/rtp-send.txt"),
+    include_str!("../../pipelines/srt-send.txt"),
 ];
 
 /// What follows `gst-launch-1.0` in the comments.
@@ -29,7 +34,9 @@ fn every_file_has_a_command_that_gst_launch_takes() {
         for command in commands {
             let mut context = gst::ParseContext::new();
             let flags = gst::ParseFlags::FATAL_ERRORS;
-            let parsed = gst::parse::launch_full(command, Some(&mut context), flags);
+            // What a shell makes of the quotes around caps, which hold no blanks.
+            let command = command.replace('"', "");
+            let parsed = gst::parse::launch_full(&command, Some(&mut context), flags);
             let pipeline = parsed.unwrap_or_else(|error| panic!("{command}: {error}"));
             let pipeline = pipeline.downcast::<gst::Bin>().unwrap();
             let filter = pipeline.by_name("filter");

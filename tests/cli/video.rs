@@ -89,7 +89,8 @@ pub fn sound(path: &Path) -> (String, Vec<Vec<u8>>) {
     (coding, packets)
 }
 
-fn each_sample(description: &str, mut take: impl FnMut(gst::Sample)) {
+/// Plays a description and hands each sample of its appsink `out` to `take`.
+pub fn each_sample(description: &str, mut take: impl FnMut(gst::Sample)) {
     gst::init().unwrap();
     let pipeline = gst::parse::launch(description).unwrap();
     let pipeline = pipeline.downcast::<gst::Pipeline>().unwrap();

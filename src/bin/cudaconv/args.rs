@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::input::TestClip;
 use crate::properties::{Accepts, Property};
+use crate::webcam;
 
 /// What `run` was asked to do.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub struct RunOptions {
     pub settings: Vec<(String, gst::glib::Value)>,
 }
 
-const EXIT_CODES: &str = "\
+pub const EXIT_CODES: &str = "\
 Exit codes:
     0  done
     1  the pipeline failed, or (doctor) something that run needs is missing
@@ -34,8 +35,8 @@ Exit codes:
   130  interrupted; the output was finished up to there";
 
 const RUN_HELP: &str = "\
-INPUT is any file or URI that GStreamer can decode, or the word test for a generated clip (use \
-./test for a file of that name). The video is filtered by the element cudaconv, encoded, and every \
+INPUT is any file or URI that GStreamer can decode, rtp://:PORT for H.264 that comes as RTP, or the \
+word test for a generated clip (use ./test for a file of that name). The video is filtered by the element cudaconv, encoded, and every \
 frame's latency is compared with the budget. Frame count and timestamps stay those of the input; \
 sound goes along.";
 
@@ -50,6 +51,7 @@ pub fn command(properties: &[Property], version: String) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(run_command(properties))
+        .subcommand(webcam::command(properties))
         .subcommand(
             Command::new("doctor")
                 .about("Tells what was found on this machine, what is missing and what to do")
@@ -77,22 +79,26 @@ fn run_command(properties: &[Property]) -> Command {
         )
         .args(output_arguments())
         .args(clip_arguments())
-        .arg(
-            flag(
-                "verbose",
-                "Say more: the pipeline, and what GStreamer said of errors",
-            )
-            .short('v'),
-        )
-        .arg(
-            flag("quiet", "Say nothing but errors")
-                .short('q')
-                .conflicts_with("verbose"),
-        )
+        .args(talk_arguments())
         .args(properties.iter().map(property_argument))
 }
 
-fn flag(name: &'static str, help: &'static str) -> Arg {
+/// How much is said.
+pub fn talk_arguments() -> [Arg; 2] {
+    [
+        flag(
+            "verbose",
+            "Say more: the pipeline, and what GStreamer said of errors",
+        )
+        .short('v'),
+        flag("quiet", "Say nothing but errors")
+            .short('q')
+            .conflicts_with("verbose"),
+    ]
+}
+
+/// An option without a value.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
         .help(help)
@@ -104,10 +110,11 @@ fn output_arguments() -> [Arg; 4] {
         Arg::new("output")
             .short('o')
             .long("output")
-            .value_name("FILE")
+            .value_name("FILE|ADDRESS")
             .help(
                 "Where the filtered video goes: .mp4, .m4v, .mov, .mkv (H.264), \
-                 .png (the first frame; out-%04d.png: all) [default: INPUT-KERNEL.mp4 in the current \
+                 .png (the first frame; out-%04d.png: all); or a stream of H.264 to rtp://HOST:PORT, \
+                 srt://HOST:PORT, or srt://:PORT, which is called [default: INPUT-KERNEL.mp4 in the current \
                  folder]; - is --no-output",
             )
             .value_parser(value_parser!(PathBuf)),
@@ -150,7 +157,7 @@ fn clip_arguments() -> [Arg; 3] {
 }
 
 /// An option with the property's name, description, range and default.
-fn property_argument(property: &Property) -> Arg {
+pub fn property_argument(property: &Property) -> Arg {
     let (value_name, range) = match &property.accepts {
         Accepts::Choice(_) => ("NAME", None),
         Accepts::Boolean => ("true|false", None),
@@ -215,7 +222,8 @@ pub fn run_options(matches: &ArgMatches, properties: &[Property]) -> RunOptions 
     }
 }
 
-fn settings(matches: &ArgMatches, properties: &[Property]) -> Vec<(String, gst::glib::Value)> {
+/// The properties that were given, in the element's order.
+pub fn settings(matches: &ArgMatches, properties: &[Property]) -> Vec<(String, gst::glib::Value)> {
     properties
         .iter()
         .filter(|p| matches.value_source(&p.name) == Some(ValueSource::CommandLine))

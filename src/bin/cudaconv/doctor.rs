@@ -19,7 +19,14 @@ const NEEDED: &[(&str, &str)] = &[
 /// What only some runs need.
 const USEFUL: &[(&str, &str)] = &[
     ("videotestsrc", "the generated clip"),
-    ("compositor", "the generated clip and --compare"),
+    ("compositor", "the generated clip, --compare and webcam"),
+    ("overlaycomposition", "the figures on the picture of webcam"),
+    ("v4l2src", "cameras"),
+    ("jpegdec", "cameras that send MJPEG"),
+    ("ximagesink", "the window of webcam"),
+    ("rtspsrc", "network cameras"),
+    ("rtph264pay", "streams to rtp://"),
+    ("srtsink", "streams to srt://"),
     ("qtdemux", "reads .mp4 and .mov"),
     ("matroskademux", "reads .mkv and .webm"),
     ("matroskamux", "writes .mkv"),
@@ -77,7 +84,7 @@ pub fn doctor(plugin: &Result<Plugin, PluginError>) -> Exit {
             Verdict::Note => "note",
             Verdict::Missing => "MISSING",
         };
-        console::result(&format!("{mark:<8}{:<16}{}", finding.name, finding.text));
+        console::result(&format!("{mark:<8}{:<20}{}", finding.name, finding.text));
     }
     let missing = findings
         .iter()

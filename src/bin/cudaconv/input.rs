@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gst::glib;
 
+use crate::network::{AddressError, Rtp};
 use crate::templates::{self, TemplateError};
 
 /// The generated clip.
@@ -46,26 +47,53 @@ impl TestClip {
     }
 }
 
+impl TestClip {
+    /// The pipeline description that gives it; `live` without end, each frame at its time.
+    ///
+    /// # Errors
+    /// When the template asks for something unknown.
+    pub fn source(&self, live: bool) -> Result<String, TemplateError> {
+        let frames = match live {
+            true => "-1".to_owned(),
+            false => self.frames.to_string(),
+        };
+        templates::fill(
+            templates::TEST,
+            &[
+                ("live", &live.to_string()),
+                ("frames", &frames),
+                ("width", &self.width.to_string()),
+                ("height", &self.height.to_string()),
+                ("rate", &self.rate.to_string()),
+            ],
+        )
+    }
+}
+
 /// What `run` reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     Test(TestClip),
     File(PathBuf),
     Uri(String),
+    /// H.264 as RTP, which has no URI that would say so: this machine listens.
+    Rtp(Rtp),
 }
 
 /// An input that cannot be one.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     #[error(
-        "there is no file {0}; accepted are a file, a URI as https://… or rtsp://…, and the word \
-         test for a generated clip"
+        "there is no file {0}; accepted are a file, a URI as https://…, rtsp://… or rtp://:PORT, and \
+         the word test for a generated clip"
     )]
     Missing(String),
     #[error("{0} is a folder, not a video")]
     Folder(String),
     #[error("{0} cannot be read: {1}")]
     Unreadable(String, std::io::Error),
+    #[error(transparent)]
+    Address(#[from] AddressError),
     #[error("{0:?} is no URI that GStreamer can read; is the plugin for it installed?")]
     Scheme(String),
 }
@@ -92,6 +120,9 @@ impl Input {
     }
 
     fn parse_uri(name: String) -> Result<Input, InputError> {
+        if let Some(rtp) = Rtp::parse(&name) {
+            return Ok(Input::Rtp(rtp?));
+        }
         let Some((scheme, _)) = name.split_once("://") else {
             return Err(InputError::Missing(name));
         };
@@ -115,21 +146,14 @@ impl Input {
     /// When the template of the test clip asks for something unknown.
     pub fn source(&self) -> Result<String, TemplateError> {
         match self {
-            Input::Test(clip) => templates::fill(
-                templates::TEST,
-                &[
-                    ("frames", &clip.frames.to_string()),
-                    ("width", &clip.width.to_string()),
-                    ("height", &clip.height.to_string()),
-                    ("rate", &clip.rate.to_string()),
-                ],
-            ),
+            Input::Test(clip) => clip.source(false),
             Input::File(path) => {
                 // Only relative paths have no URI, and this one was made absolute.
                 let uri = glib::filename_to_uri(path, None).unwrap_or_default();
                 Ok(decoder(&uri))
             }
             Input::Uri(uri) => Ok(decoder(uri)),
+            Input::Rtp(rtp) => rtp.source(),
         }
     }
 
@@ -150,6 +174,7 @@ impl Input {
             ),
             Input::File(path) => path.display().to_string(),
             Input::Uri(uri) => uri.clone(),
+            Input::Rtp(rtp) => format!("rtp://{}:{}", rtp.host, rtp.port),
         }
     }
 
@@ -157,6 +182,7 @@ impl Input {
     pub fn stem(&self) -> String {
         let name = match self {
             Input::Test(_) => return "test".to_owned(),
+            Input::Rtp(_) => return "rtp".to_owned(),
             Input::File(path) => path.clone(),
             Input::Uri(uri) => {
                 let path = uri.split(['?', '#']).next().unwrap_or_default();

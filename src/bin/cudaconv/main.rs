@@ -3,12 +3,14 @@
 
 mod args;
 mod audio;
+mod companion;
 mod console;
 mod doctor;
 mod explain;
 mod input;
 mod machine;
 mod measure;
+mod network;
 mod output;
 mod packages;
 mod plugin;
@@ -19,6 +21,7 @@ mod run;
 mod session;
 mod summary;
 mod templates;
+mod webcam;
 mod wiring;
 
 use std::process::ExitCode;
@@ -86,6 +89,10 @@ fn dispatch() -> Result<Exit, Failure> {
                 &properties,
                 &plugin,
             )
+        }
+        Some(("webcam", matches)) => {
+            let plugin = plugin.map_err(|error| Failure::Failed(error.to_string()))?;
+            webcam::webcam(&webcam::options(matches, &properties), &plugin)
         }
         _ => Ok(doctor::doctor(&plugin)),
     }

@@ -1,6 +1,7 @@
 //! What the element reported of each frame, and quantiles of it.
 
 use gst::prelude::*;
+use hdrhistogram::Histogram;
 
 /// Stages of a frame's way, in order. `blocked` is not part of the latency: it is time that only
 /// downstream took.
@@ -43,6 +44,62 @@ impl Sample {
     pub fn unaccounted(&self) -> u64 {
         let counted: u64 = self.stages[..COUNTED].iter().sum();
         self.latency.saturating_sub(counted)
+    }
+}
+
+/// What is kept of frames where there is no end to them: constant memory, three significant digits.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    latency: Histogram<u64>,
+    stages: [Histogram<u64>; STAGES.len()],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            latency: histogram(),
+            stages: std::array::from_fn(|_| histogram()),
+        }
+    }
+}
+
+/// Grows with its values.
+fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are a number that it accepts")
+}
+
+impl Tally {
+    /// Takes in a frame.
+    pub fn frame(&mut self, sample: &Sample) {
+        // Refused only where no size would hold a value; every time in nanoseconds has one.
+        let _ = self.latency.record(sample.latency);
+        for (stage, time) in self.stages.iter_mut().zip(sample.stages) {
+            let _ = stage.record(time);
+        }
+    }
+
+    /// Latency first, then the stages; none without a frame.
+    pub fn rows(&self) -> Vec<Row> {
+        if self.latency.is_empty() {
+            return Vec::new();
+        }
+        let stages = STAGES.into_iter().zip(&self.stages);
+        let all = std::iter::once(("latency", &self.latency)).chain(stages);
+        all.map(|(name, histogram)| {
+            let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
+            let quantiles = Quantiles {
+                p50: at(0.5),
+                p95: at(0.95),
+                p99: at(0.99),
+                max: histogram.max(),
+            };
+            Row {
+                name,
+                p50: quantiles.p50,
+                rest: Some(quantiles),
+            }
+        })
+        .collect()
     }
 }
 
@@ -98,6 +155,15 @@ impl Stats {
     pub fn of(filter: &gst::Element) -> Stats {
         let structure = filter.property::<Option<gst::Structure>>("stats");
         structure.map_or_else(Stats::default, |s| Stats::from_structure(&s))
+    }
+
+    /// Counts of `earlier` are added to these; all else stays.
+    pub fn add_counts(&mut self, earlier: &Stats) {
+        self.frames_in += earlier.frames_in;
+        self.frames_out += earlier.frames_out;
+        self.dropped += earlier.dropped;
+        self.bypassed += earlier.bypassed;
+        self.over_budget += earlier.over_budget;
     }
 
     fn from_structure(structure: &gst::StructureRef) -> Stats {
@@ -183,6 +249,30 @@ mod tests {
         );
         let four = Quantiles::of([40, 10, 30, 20]);
         assert_eq!((four.p50, four.p95), (20, 40));
+    }
+
+    #[test]
+    fn a_tally_has_the_rows_of_its_frames() {
+        let mut tally = Tally::default();
+        assert!(tally.rows().is_empty());
+        for index in 1..=100 {
+            tally.frame(&Sample {
+                latency: index * 1000,
+                stages: [index, 0, 0, 7_000_000_000, 0, 0],
+                ..Sample::default()
+            });
+        }
+        let rows = tally.rows();
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        assert_eq!(names[0], "latency");
+        assert_eq!(names[1..], STAGES);
+        let near = |value: u64, expected: u64| value.abs_diff(expected) * 1000 <= expected;
+        let latency = rows[0].rest.unwrap();
+        assert!(
+            near(latency.p50, 50_000) && near(latency.p95, 95_000),
+            "{latency:?}"
+        );
+        assert!(near(latency.max, 100_000) && near(rows[4].p50, 7_000_000_000));
     }
 
     #[test]

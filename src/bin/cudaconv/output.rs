@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 use gst::prelude::*;
 
 use crate::audio::AudioPlan;
+use crate::network::{AddressError, Destination};
 use crate::packages;
-use crate::templates::quote_text;
+use crate::templates::{TemplateError, quote_text};
 
 /// An encoder and its settings, kept where the installed version has such a property.
 struct Encoder {
     element: &'static str,
     settings: &'static [(&'static str, &'static str)],
+    /// Settings besides, where the video is watched while it is encoded: an encoder that looks ahead
+    /// would delay everything beside it.
+    live: &'static [(&'static str, &'static str)],
+    /// Settings besides, where it is sent: somebody who comes later must not wait for a picture.
+    sent: &'static [(&'static str, &'static str)],
     /// Takes 4:4:4, which pictures with an odd width or height need.
     odd_sizes: bool,
 }
@@ -30,16 +36,22 @@ const H264_ENCODERS: &[Encoder] = &[
             ("speed-preset", "veryfast"),
             ("bframes", "0"),
         ],
+        live: &[("tune", "zerolatency")],
+        sent: &[("key-int-max", "60")],
         odd_sizes: true,
     },
     Encoder {
         element: "nvh264enc",
         settings: &[("bframes", "0")],
+        live: &[("zerolatency", "true")],
+        sent: &[("gop-size", "60")],
         odd_sizes: false,
     },
     Encoder {
         element: "vah264enc",
         settings: &[("b-frames", "0")],
+        live: &[],
+        sent: &[("key-int-max", "60")],
         odd_sizes: false,
     },
     // The default of 128 kbit/s would spoil every picture; without rate control the quantizer is
@@ -47,9 +59,21 @@ const H264_ENCODERS: &[Encoder] = &[
     Encoder {
         element: "openh264enc",
         settings: &[("rate-control", "off")],
+        live: &[],
+        sent: &[("gop-size", "60")],
         odd_sizes: false,
     },
 ];
+
+/// What becomes of the encoded video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    File,
+    /// A file, of video that is watched while it is written.
+    Watched,
+    /// A network.
+    Sent,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
@@ -105,6 +129,10 @@ pub enum OutputError {
     NotUtf8(PathBuf),
     #[error("{0} has more than one place for the frame's number, or one that is not as %d or %04d")]
     Pattern(String),
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     #[error("{0} cannot be written: {1}")]
     Unwritable(String, std::io::Error),
     #[error("{what} needs the GStreamer element {element}, which is missing; {advice}")]
@@ -125,6 +153,8 @@ pub enum OutputError {
 pub struct Output {
     /// What the user called it; `None` when frames are only measured.
     pub path: Option<PathBuf>,
+    /// The address, where it is sent over a network.
+    pub address: Option<String>,
     /// Written first, and given its real name once it is complete.
     pub partial: Option<PathBuf>,
     /// The encoder, for people.
@@ -141,6 +171,7 @@ impl Output {
     pub fn none() -> Output {
         Output {
             path: None,
+            address: None,
             partial: None,
             encoder: None,
             odd_sizes: true,
@@ -155,6 +186,39 @@ impl Output {
     /// When it would overwrite `input`, its folder cannot be written to, or what encodes it is
     /// not installed.
     pub fn file(path: &Path, input: Option<&Path>) -> Result<Output, OutputError> {
+        Output::new(path, input, Purpose::File)
+    }
+
+    /// As [`Output::file`], for video that comes live and is watched at the same time.
+    ///
+    /// # Errors
+    /// As [`Output::file`].
+    pub fn recording(path: &Path) -> Result<Output, OutputError> {
+        Output::new(path, None, Purpose::Watched)
+    }
+
+    /// A stream over a network, to an address as `rtp://HOST:PORT`.
+    ///
+    /// # Errors
+    /// When it is no such address, or what encodes and sends it is not installed.
+    pub fn stream(address: &str) -> Result<Output, OutputError> {
+        let destination = Destination::parse(address)?;
+        let (encoder, text) = choose_encoder(Purpose::Sent).ok_or(OutputError::NoEncoder)?;
+        for element in destination.elements() {
+            need(element, "this kind of stream")?;
+        }
+        Ok(Output {
+            path: None,
+            address: Some(address.to_owned()),
+            partial: None,
+            encoder: Some(encoder.element),
+            odd_sizes: encoder.odd_sizes,
+            audio: None,
+            description: destination.sink(&text)?,
+        })
+    }
+
+    fn new(path: &Path, input: Option<&Path>, purpose: Purpose) -> Result<Output, OutputError> {
         let name = path.display().to_string();
         let text = path
             .to_str()
@@ -168,39 +232,36 @@ impl Output {
         let partial = (!numbered).then(|| partial_name(path));
         let mut output = Output {
             path: Some(path.to_owned()),
+            address: None,
             partial,
             encoder: None,
             odd_sizes: true,
             audio: None,
             description: String::new(),
         };
-        output.describe(container, numbered)?;
+        output.describe(container, numbered, purpose)?;
         Ok(output)
     }
 
-    fn describe(&mut self, container: &Container, numbered: bool) -> Result<(), OutputError> {
+    fn describe(
+        &mut self,
+        container: &Container,
+        numbered: bool,
+        purpose: Purpose,
+    ) -> Result<(), OutputError> {
         let target = self.partial.as_ref().or(self.path.as_ref());
         let location = quote_text(&target.map(|p| p.display().to_string()).unwrap_or_default());
         let (coder, sink) = match container.coding {
             Coding::H264 => {
-                let (encoder, text) = choose_encoder().ok_or(OutputError::NoEncoder)?;
+                let (encoder, text) = choose_encoder(purpose).ok_or(OutputError::NoEncoder)?;
                 self.encoder = Some(encoder.element);
                 self.odd_sizes = encoder.odd_sizes;
                 self.audio = Some(AudioPlan::new());
                 let element = container.muxer.split(' ').next().unwrap_or_default();
                 need(element, "this kind of file")?;
                 need("h264parse", "H.264")?;
-                let filter = format!(
-                    "capsfilter name=encodable caps={}",
-                    quote_text(encodable(true))
-                );
-                (
-                    format!(
-                        "{filter} ! {text} name=encoder ! h264parse ! {}",
-                        container.muxer
-                    ),
-                    "filesink name=sink",
-                )
+                let coder = format!("{text} ! h264parse ! {}", container.muxer);
+                (coder, "filesink name=sink")
             }
             Coding::Png => {
                 need("pngenc", "PNG")?;
@@ -224,9 +285,10 @@ impl Output {
 
     /// For people.
     pub fn label(&self) -> String {
-        match &self.path {
-            Some(path) => path.display().to_string(),
-            None => "no output, measured only".to_owned(),
+        match (&self.path, &self.address) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Some(address)) => address.clone(),
+            (None, None) => "no output, measured only".to_owned(),
         }
     }
 
@@ -266,15 +328,23 @@ pub fn h264_encoders() -> impl Iterator<Item = &'static str> {
     H264_ENCODERS.iter().map(|encoder| encoder.element)
 }
 
-fn choose_encoder() -> Option<(&'static Encoder, String)> {
+/// The best encoder that is there, and its description with the caps that it takes in front.
+fn choose_encoder(purpose: Purpose) -> Option<(&'static Encoder, String)> {
     H264_ENCODERS.iter().find_map(|encoder| {
         let element = gst::ElementFactory::make(encoder.element).build().ok()?;
         let mut text = encoder.element.to_owned();
-        for (name, value) in encoder.settings {
+        let besides = match purpose {
+            Purpose::File => [&[][..], &[]],
+            Purpose::Watched => [encoder.live, &[]],
+            Purpose::Sent => [encoder.live, encoder.sent],
+        };
+        for (name, value) in encoder.settings.iter().chain(besides.concat().iter()) {
             if element.find_property(name).is_some() {
                 text.push_str(&format!(" {name}={value}"));
             }
         }
+        let caps = quote_text(encodable(true));
+        let text = format!("capsfilter name=encodable caps={caps} ! {text} name=encoder");
         Some((encoder, text))
     })
 }

@@ -1,6 +1,6 @@
 //! `cudaconv run`: filters an input, writes the output, reports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gst::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::plugin::{self, Plugin};
 use crate::properties::{self, Property};
 use crate::session::{End, Session, Wiring};
 use crate::summary::{Setting, Summary};
-use crate::{Exit, Failure, console, report, templates};
+use crate::{Exit, Failure, console, network, report, templates};
 
 /// Runs to the end and says what came of it.
 ///
@@ -23,7 +23,10 @@ pub fn run(
     properties: &[Property],
     plugin: &Plugin,
 ) -> Result<Exit, Failure> {
-    let settings = settings(options)?;
+    let settings = settings(
+        &options.settings,
+        options.report.as_ref().map(|_| "--report"),
+    )?;
     let input = Input::parse(&options.input, options.clip)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let output = output(options, &input, properties)?;
@@ -42,20 +45,31 @@ pub fn run(
         }
     };
     summary.plugin = format!("{} ({})", plugin.version, plugin.file.display());
-    conclude(options, &output, end, &summary)
+    let stopped = matches!(end, End::Stopped) || summary.seen.stats.frames_in == 0;
+    let exit = conclude(&output, end, &summary, options.quiet)?;
+    if !stopped {
+        write_report(options, &summary)?;
+    }
+    Ok(exit)
 }
 
-/// What is set on the element: what was given, and a message for every frame unless refused.
-fn settings(options: &RunOptions) -> Result<Vec<(String, gst::glib::Value)>, Failure> {
-    let mut settings = options.settings.clone();
+/// What is set on the element: what was given, and a message for every frame, which may be refused
+/// unless `needs` names what lives of them.
+///
+/// # Errors
+/// A usage error when the element refuses a value.
+pub fn settings(
+    given: &[(String, gst::glib::Value)],
+    needs: Option<&str>,
+) -> Result<Vec<(String, gst::glib::Value)>, Failure> {
+    let mut settings = given.to_vec();
     match settings.iter().find(|(name, _)| name == "post-messages") {
         None => settings.push(("post-messages".to_owned(), true.to_value())),
         Some((_, value)) => {
-            if options.report.is_some() && value.get() == Ok(false) {
-                return Err(Failure::Usage(
-                    "--report needs a message for every frame: leave out --post-messages false"
-                        .to_owned(),
-                ));
+            if let (Some(needs), Ok(false)) = (needs, value.get()) {
+                return Err(Failure::Usage(format!(
+                    "{needs} needs a message for every frame: leave out --post-messages false"
+                )));
             }
         }
     }
@@ -70,6 +84,10 @@ fn settings(options: &RunOptions) -> Result<Vec<(String, gst::glib::Value)>, Fai
 fn output(options: &RunOptions, input: &Input, properties: &[Property]) -> Result<Output, Failure> {
     if options.no_output {
         return Ok(Output::none());
+    }
+    let address = options.output.as_deref().and_then(Path::to_str);
+    if let Some(address) = address.filter(|address| network::is_destination(address)) {
+        return Output::stream(address).map_err(|error| Failure::Usage(error.to_string()));
     }
     let kernel = options.settings.iter().find(|(name, _)| name == "kernel");
     let kernel = match kernel {
@@ -137,6 +155,7 @@ fn play(
             Input::Test(clip) => Some(clip.frames.into()),
             _ => None,
         },
+        patience: None,
         verbose: options.verbose,
         quiet: options.quiet,
     };
@@ -144,31 +163,17 @@ fn play(
     session
         .handle_interrupts()
         .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))?;
-    if let (Some(encoder), false) = (output.encoder, options.quiet) {
-        console::note(&format!("writing {} with {encoder}", output.label()));
+    if let Some(encoder) = output.encoder {
+        let verb = if output.address.is_some() {
+            "sending to"
+        } else {
+            "writing"
+        };
+        session.say(&format!("{verb} {} with {encoder}", output.label()));
     }
-    let silent = options.settings.iter().find(|(name, _)| name == "silent");
-    if silent.is_some_and(|(_, value)| value.get() == Ok(false)) {
-        session
-            .filter()
-            .connect_notify(Some("last-message"), |filter, _| {
-                if let Some(line) = filter.property::<Option<String>>("last-message") {
-                    console::result(&line);
-                }
-            });
-    }
-    let settings = properties::of(session.filter())
-        .into_iter()
-        .map(|property| {
-            let value = properties::text_of(&session.filter().property_value(&property.name));
-            Setting {
-                changed: value != property.default,
-                name: property.name,
-                value,
-            }
-        })
-        .collect();
-    let (end, seen) = session.run();
+    print_lines(session.filter());
+    let settings = in_use(session.filter());
+    let (end, seen) = session.run(&mut ());
     let summary = Summary {
         input: input.label(),
         output: output.label(),
@@ -181,12 +186,42 @@ fn play(
     Ok((end, summary))
 }
 
-/// Names the output, prints the table, writes the report.
-fn conclude(
-    options: &RunOptions,
+/// With `silent=false`, prints the line that the element has for every frame.
+pub fn print_lines(filter: &gst::Element) {
+    if filter.property::<bool>("silent") {
+        return;
+    }
+    filter.connect_notify(Some("last-message"), |filter, _| {
+        if let Some(line) = filter.property::<Option<String>>("last-message") {
+            console::result(&line);
+        }
+    });
+}
+
+/// Every property of the element and its value.
+pub fn in_use(filter: &gst::Element) -> Vec<Setting> {
+    let properties = properties::of(filter).into_iter();
+    properties
+        .map(|property| {
+            let value = properties::text_of(&filter.property_value(&property.name));
+            Setting {
+                changed: value != property.default,
+                name: property.name,
+                value,
+            }
+        })
+        .collect()
+}
+
+/// Names the output and prints the table; nothing more where it was stopped.
+///
+/// # Errors
+/// What stopped the pipeline, or that nothing came through it.
+pub fn conclude(
     output: &Output,
     end: End,
     summary: &Summary,
+    quiet: bool,
 ) -> Result<Exit, Failure> {
     let exit = match end {
         End::Complete => Exit::Done,
@@ -217,9 +252,13 @@ fn conclude(
     output
         .finish()
         .map_err(|error| Failure::Failed(error.to_string()))?;
-    if !options.quiet {
+    if !quiet {
         console::result(&summary.table());
     }
+    Ok(exit)
+}
+
+fn write_report(options: &RunOptions, summary: &Summary) -> Result<(), Failure> {
     if let Some(path) = &options.report {
         report::write(path, summary).map_err(|error| {
             Failure::Failed(format!(
@@ -231,5 +270,5 @@ fn conclude(
             console::result(&format!("report: {}", path.display()));
         }
     }
-    Ok(exit)
+    Ok(())
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use gst::prelude::*;
 
 use crate::audio::AudioPlan;
+use crate::companion::{Companion, Next, Stage};
 use crate::explain::{self, Explained};
-use crate::measure::{Sample, Stats};
+use crate::measure::{Sample, Stats, Tally};
 use crate::progress::{Position, Progress};
 use crate::wiring::{self, INTERRUPT, NO_VIDEO, NOTE, application};
 
@@ -34,6 +35,8 @@ pub enum End {
 pub struct Seen {
     /// Every frame, in order; empty with `post-messages=false`.
     pub samples: Vec<Sample>,
+    /// In place of the samples, where there is no end to them.
+    pub tally: Option<Tally>,
     pub stats: Stats,
     pub elapsed: Duration,
     /// The video as it reached the filter, for people.
@@ -50,6 +53,8 @@ pub struct Wiring {
     pub odd_sizes: bool,
     /// Frames that will come, where that is known beforehand.
     pub frames: Option<u64>,
+    /// How long the stream may take to end once it was asked to; `None`: as long as it needs.
+    pub patience: Option<Duration>,
     pub verbose: bool,
     pub quiet: bool,
 }
@@ -66,9 +71,16 @@ pub struct Session {
     warned: BTreeSet<String>,
     /// When the stream was asked to end early.
     interrupted: Option<Instant>,
-    /// EOS was sent for that.
+    /// When the companion asked for the end.
+    finished: Option<Instant>,
+    /// EOS was sent for either.
     ending: bool,
+    /// It did not end in time.
+    given_up: bool,
+    /// Frames whose figures came.
+    frames: u64,
     first_pts: Option<u64>,
+    last_pts: Option<u64>,
 }
 
 impl Session {
@@ -101,14 +113,30 @@ impl Session {
             missing: Vec::new(),
             warned: BTreeSet::new(),
             interrupted: None,
+            finished: None,
             ending: false,
+            given_up: false,
+            frames: 0,
             first_pts: None,
+            last_pts: None,
         })
     }
 
     /// The filter, to read its properties.
     pub fn filter(&self) -> &gst::Element {
         &self.filter
+    }
+
+    /// Says `line` without disturbing the progress, unless nothing is to be said.
+    pub fn say(&self, line: &str) {
+        if !self.wiring.quiet {
+            self.progress.say(line);
+        }
+    }
+
+    /// The pipeline, to be completed before it runs.
+    pub fn pipeline(&self) -> &gst::Pipeline {
+        &self.pipeline
     }
 
     /// Lets Ctrl-C, and a request to terminate, end the stream.
@@ -124,13 +152,13 @@ impl Session {
     }
 
     /// Plays to the end.
-    pub fn run(mut self) -> (End, Seen) {
+    pub fn run(mut self, companion: &mut dyn Companion) -> (End, Seen) {
         let started = Instant::now();
         let end = match self.pipeline.set_state(gst::State::Playing) {
-            Ok(_) => self.until_end(),
-            Err(_) => End::Failed(self.start_failure()),
+            Ok(_) => self.until_end(companion),
+            Err(_) => End::Failed(self.start_failure(companion)),
         };
-        if matches!(end, End::Stopped) {
+        if matches!(end, End::Stopped) || self.given_up {
             // Stopping in order may have to wait for whatever the user did not want to wait for.
             // The process ends now, so leaving the pipeline as it is harms nobody.
             std::mem::forget(self.pipeline.clone());
@@ -148,9 +176,9 @@ impl Session {
     }
 
     /// The error that kept the pipeline from starting.
-    fn start_failure(&mut self) -> Explained {
+    fn start_failure(&mut self, companion: &mut dyn Companion) -> Explained {
         while let Some(message) = self.bus.pop() {
-            if let Some(End::Failed(explained)) = self.handle(&message) {
+            if let Some(End::Failed(explained)) = self.handle(&message, companion) {
                 return explained;
             }
         }
@@ -160,28 +188,58 @@ impl Session {
         }
     }
 
-    fn until_end(&mut self) -> End {
+    fn until_end(&mut self, companion: &mut dyn Companion) -> End {
         let mut shown = Instant::now();
         loop {
             if let Some(message) = self.bus.timed_pop(TICK)
-                && let Some(end) = self.handle(&message)
+                && let Some(end) = self.handle(&message, companion)
             {
                 return end;
             }
             if shown.elapsed() >= Duration::from(TICK) {
                 shown = Instant::now();
+                companion.tick(&mut self.stage());
                 let position = self.position();
                 self.progress.show(&position);
+                if self.is_stuck() {
+                    self.given_up = true;
+                    return End::Failed(Explained {
+                        sentence: "the stream was asked to end and does not: it is given up"
+                            .to_owned(),
+                        usage: false,
+                    });
+                }
             }
         }
     }
 
-    fn handle(&mut self, message: &gst::Message) -> Option<End> {
+    fn stage(&mut self) -> Stage<'_> {
+        Stage {
+            pipeline: &self.pipeline,
+            filter: &mut self.filter,
+            progress: &self.progress,
+            quiet: self.wiring.quiet,
+        }
+    }
+
+    /// The stream was asked to end longer ago than it may take.
+    fn is_stuck(&self) -> bool {
+        let asked = self.finished.or(self.interrupted);
+        asked
+            .zip(self.wiring.patience)
+            .is_some_and(|(asked, patience)| asked.elapsed() > patience)
+    }
+
+    fn handle(&mut self, message: &gst::Message, companion: &mut dyn Companion) -> Option<End> {
         use gst::MessageView;
         match message.view() {
             MessageView::Eos(_) if self.interrupted.is_some() => return Some(End::Interrupted),
             MessageView::Eos(_) => return Some(End::Complete),
             MessageView::Error(error) => {
+                match companion.error(&mut self.stage(), error) {
+                    Next::GoOn => {}
+                    next => return self.follow(next),
+                }
                 if self.wiring.verbose {
                     let debug = error.debug().unwrap_or_default();
                     self.progress.say(&format!("{}\n{debug}", error.error()));
@@ -191,11 +249,12 @@ impl Session {
             MessageView::Warning(warning) => self.warn(warning),
             MessageView::Element(element) => {
                 if let Some(structure) = element.structure() {
-                    self.element_message(structure);
+                    self.element_message(structure, companion);
                 }
             }
             MessageView::Application(application) => {
-                return application.structure().and_then(|s| self.own_message(s));
+                let structure = application.structure()?;
+                return self.own_message(structure, companion);
             }
             MessageView::Latency(_) => {
                 // Refused only while the pipeline is shutting down.
@@ -204,7 +263,7 @@ impl Session {
             MessageView::StateChanged(change) => {
                 let started = change.current() == gst::State::Playing
                     && change.src() == Some(self.pipeline.upcast_ref());
-                if started && self.interrupted.is_some() {
+                if started && self.interrupted.or(self.finished).is_some() {
                     self.end_stream();
                 }
             }
@@ -219,11 +278,15 @@ impl Session {
         None
     }
 
-    fn element_message(&mut self, structure: &gst::StructureRef) {
+    fn element_message(&mut self, structure: &gst::StructureRef, companion: &mut dyn Companion) {
         if let Some(sample) = Sample::from_structure(structure) {
             self.first_pts = self.first_pts.or(sample.pts);
+            self.last_pts = sample.pts.or(self.last_pts);
             self.progress.frame(&sample);
-            self.seen.samples.push(sample);
+            self.frames += 1;
+            if companion.frame(&sample) {
+                self.seen.samples.push(sample);
+            }
         } else if let Some(sentence) = explain::missing_plugin(structure) {
             if !self.missing.contains(&sentence) {
                 if !self.wiring.quiet {
@@ -243,7 +306,11 @@ impl Session {
         }
     }
 
-    fn own_message(&mut self, structure: &gst::StructureRef) -> Option<End> {
+    fn own_message(
+        &mut self,
+        structure: &gst::StructureRef,
+        companion: &mut dyn Companion,
+    ) -> Option<End> {
         let text = structure.get::<String>("text").unwrap_or_default();
         match structure.name().as_str() {
             NOTE => {
@@ -277,12 +344,32 @@ impl Session {
                     self.progress
                         .say("interrupted: finishing what was begun (once more to stop at once)");
                 }
-                if self.pipeline.current_state() == gst::State::Playing {
-                    self.end_stream();
-                }
+                self.end_if_playing();
                 None
             }
-            _ => None,
+            _ => {
+                let next = companion.message(&mut self.stage(), structure);
+                self.follow(next)
+            }
+        }
+    }
+
+    /// Does what the companion wants.
+    fn follow(&mut self, next: Next) -> Option<End> {
+        match next {
+            Next::GoOn => {}
+            Next::End => {
+                self.finished.get_or_insert_with(Instant::now);
+                self.end_if_playing();
+            }
+            Next::Leave => return Some(End::Complete),
+        }
+        None
+    }
+
+    fn end_if_playing(&mut self) {
+        if self.pipeline.current_state() == gst::State::Playing {
+            self.end_stream();
         }
     }
 
@@ -316,9 +403,9 @@ impl Session {
     }
 
     fn position(&self) -> Position {
-        let frames = match self.seen.samples.last() {
-            Some(last) => last.frame + 1,
-            None => Stats::of(&self.filter).frames_out,
+        let frames = match self.frames {
+            0 => Stats::of(&self.filter).frames_out,
+            frames => frames,
         };
         if let Some(total) = self.wiring.frames {
             return Position {
@@ -327,7 +414,7 @@ impl Session {
                 duration: Some(total),
             };
         }
-        let last = self.seen.samples.last().and_then(|sample| sample.pts);
+        let last = self.last_pts;
         let sink = self.filter.static_pad("sink");
         let duration = sink.and_then(|pad| pad.peer_query_duration::<gst::ClockTime>());
         Position {

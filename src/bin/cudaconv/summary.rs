@@ -120,7 +120,11 @@ impl Summary {
             "\n{:<12}{:>10}{:>10}{:>10}{:>10}",
             "ms", "p50", "p95", "p99", "max"
         );
-        for row in measure::rows(&self.seen.samples, &self.seen.stats) {
+        let rows = match &self.seen.tally {
+            Some(tally) => tally.rows(),
+            None => measure::rows(&self.seen.samples, &self.seen.stats),
+        };
+        for row in rows {
             let _ = writeln!(text, "{}", line(&row));
         }
         let _ = write!(text, "\n{}", self.verdict());
@@ -198,6 +202,7 @@ pub mod tests {
                 stats,
                 elapsed: Duration::from_secs(2),
                 video: Some("1280x720 I420, 25 fps".into()),
+                tally: None,
                 decoder: Some("avdec_h264".into()),
                 sound: Some("sound copied (AAC)".into()),
             },

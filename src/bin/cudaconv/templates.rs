@@ -6,6 +6,16 @@ use gst::prelude::*;
 pub const FILE: &str = include_str!("../../../pipelines/file.txt");
 /// Original and filtered side by side.
 pub const COMPARE: &str = include_str!("../../../pipelines/compare.txt");
+/// A camera before and after the filter, in one picture with the figures.
+pub const WEBCAM: &str = include_str!("../../../pipelines/webcam.txt");
+/// A camera that speaks RTSP, a source.
+pub const NETWORK_CAMERA: &str = include_str!("../../../pipelines/network-camera.txt");
+/// H.264 received as RTP, a source.
+pub const RTP_RECEIVE: &str = include_str!("../../../pipelines/rtp-receive.txt");
+/// H.264 sent as RTP, in place of a file.
+pub const RTP_SEND: &str = include_str!("../../../pipelines/rtp-send.txt");
+/// H.264 sent by SRT, in place of a file.
+pub const SRT_SEND: &str = include_str!("../../../pipelines/srt-send.txt");
 /// The generated clip, a source.
 pub const TEST: &str = include_str!("../../../pipelines/test.txt");
 
