@@ -13,7 +13,16 @@ use std::time::{Duration, Instant};
 
 pub type Flow = Result<gst::FlowSuccess, gst::FlowError>;
 
-/// A free slot, taken for one frame.
+/// A place among the frames in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Below the depth.
+    pub number: usize,
+    /// Which start of the pad it belongs to.
+    start: u64,
+}
+
+/// What the wait for a slot was for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotWait {
     /// For frames before this one to be done.
@@ -36,9 +45,10 @@ struct State<T> {
     eos: bool,
     /// The source pad is active; only then may `flow` leave `Flushing`.
     active: bool,
-    /// One entry a free slot: when the work of its last frame was over.
-    slots: Vec<Instant>,
-    depth: usize,
+    /// Slots that are free, and when the work of their last frames was over.
+    slots: Vec<(Place, Instant)>,
+    /// How often the pad was activated.
+    starts: u64,
 }
 
 /// See the module's text. `T` is an item of the stream.
@@ -61,7 +71,7 @@ impl<T> Default for Queue<T> {
                 eos: false,
                 active: false,
                 slots: Vec::new(),
-                depth: 0,
+                starts: 0,
             }),
             for_task: Condvar::new(),
             for_chain: Condvar::new(),
@@ -90,8 +100,11 @@ impl<T> Queue<T> {
     pub fn activate<R>(&self, depth: usize, start_task: impl FnOnce() -> R) -> R {
         let mut state = self.lock();
         state.active = true;
-        state.depth = depth;
-        state.slots = vec![Instant::now(); depth];
+        state.starts += 1;
+        let (now, start) = (Instant::now(), state.starts);
+        let place = |number| (Place { number, start }, now);
+        // The last one is taken first.
+        state.slots = (0..depth).rev().map(place).collect();
         self.restart(&mut state);
         start_task()
     }
@@ -174,7 +187,7 @@ impl<T> Queue<T> {
     ///
     /// # Errors
     /// The flow, when it is not OK.
-    pub fn take_slot(&self, arrival: Instant) -> Result<SlotWait, gst::FlowError> {
+    pub fn take_slot(&self, arrival: Instant) -> Result<(Place, SlotWait), gst::FlowError> {
         let mut state = self.lock();
         let mut waited = false;
         loop {
@@ -182,12 +195,13 @@ impl<T> Queue<T> {
                 state.told = true;
                 return Err(error);
             }
-            if let Some(idle_since) = state.slots.pop() {
-                return Ok(if waited {
+            if let Some((place, idle_since)) = state.slots.pop() {
+                let wait = if waited {
                     split_wait(arrival, idle_since, Instant::now())
                 } else {
-                    split_wait(arrival, arrival, arrival)
-                });
+                    SlotWait::default()
+                };
+                return Ok((place, wait));
             }
             waited = true;
             state = self
@@ -198,11 +212,11 @@ impl<T> Queue<T> {
     }
 
     /// Gives a slot back whose work was over at `idle_since`.
-    pub fn give_slot(&self, idle_since: Instant) {
+    pub fn give_slot(&self, place: Place, idle_since: Instant) {
         let mut state = self.lock();
         // A slot of before a stop does not add to those of the new start.
-        if state.slots.len() < state.depth {
-            state.slots.push(idle_since);
+        if place.start == state.starts {
+            state.slots.push((place, idle_since));
         }
         drop(state);
         self.for_chain.notify_all();
@@ -292,7 +306,7 @@ impl<T> Queue<T> {
     /// `Flushing`.
     pub fn drain_for(&self, arrival: Instant) -> Result<SlotWait, gst::FlowError> {
         self.drain()?;
-        let idle_since = self.lock().slots.iter().max().copied();
+        let idle_since = self.lock().slots.iter().map(|slot| slot.1).max();
         Ok(split_wait(
             arrival,
             idle_since.unwrap_or(arrival),

@@ -10,7 +10,7 @@ use gst_video::prelude::*;
 use super::CAT;
 use super::allocation::{self, OutputPool};
 use super::imp::{CudaConv, lock};
-use super::queue::{Flow, Queue, SlotWait};
+use super::queue::{Flow, Place, Queue, SlotWait};
 use super::settings::{OverBudget, Settings};
 use crate::engine::{Engine, Frame, OutputFrame, Prepared, Ticket};
 use crate::filter::{FilterSpec, Layout};
@@ -24,6 +24,17 @@ pub enum Item {
     Bypassed(Arrived, gst::Buffer, Slot),
 }
 
+impl Item {
+    fn handed_over(&mut self, at: Option<Instant>) {
+        match self {
+            Item::Event(_) => (),
+            Item::Filtered(FilteredFrame { arrived, .. }) | Item::Bypassed(arrived, ..) => {
+                arrived.handed_over = at;
+            }
+        }
+    }
+}
+
 /// What is known of a frame when it joins the queue.
 pub struct Arrived {
     pub number: u64,
@@ -31,6 +42,8 @@ pub struct Arrived {
     pub at: Instant,
     pub wait: SlotWait,
     pub settings: Arc<Settings>,
+    /// When upstream's thread was done with it; known where a timeline is written.
+    pub handed_over: Option<Instant>,
 }
 
 /// A frame in work.
@@ -46,11 +59,17 @@ pub struct FilteredFrame {
 /// A slot that is taken; free again when dropped.
 pub struct Slot {
     queue: Arc<Queue<Item>>,
+    place: Place,
     /// When the work of its frame was over, if that was before the drop.
     idle_since: Option<Instant>,
 }
 
 impl Slot {
+    /// Which of the frames in flight its frame is.
+    pub fn number(&self) -> usize {
+        self.place.number
+    }
+
     /// Gives the slot back, whose work was over at `idle_since`.
     pub fn release(mut self, idle_since: Instant) {
         self.idle_since = Some(idle_since);
@@ -60,7 +79,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.queue
-            .give_slot(self.idle_since.unwrap_or_else(Instant::now));
+            .give_slot(self.place, self.idle_since.unwrap_or_else(Instant::now));
     }
 }
 
@@ -127,6 +146,7 @@ impl CudaConv {
         let number = self.reporter.arrived();
         if settings.qos && self.is_late(stream, &buffer) {
             self.drop_frame(stream, &buffer);
+            self.trace_drop(number, "qos");
             return self.queue.flow();
         }
         let format = &filter.format;
@@ -137,7 +157,7 @@ impl CudaConv {
                 return self.queue.flow();
             }
         };
-        let mut wait = self
+        let (place, mut wait) = self
             .queue
             .take_slot(at)
             .inspect_err(|_| self.count_dropped(1))?;
@@ -146,6 +166,7 @@ impl CudaConv {
         wait.blocked += stream.drained.blocked;
         let slot = Slot {
             queue: self.queue.clone(),
+            place,
             idle_since: None,
         };
         let mut arrived = Arrived {
@@ -154,10 +175,12 @@ impl CudaConv {
             at,
             wait,
             settings,
+            handed_over: None,
         };
-        let item = match stream.judge_budget(&arrived, &filter) {
+        let mut item = match stream.judge_budget(&arrived, &filter) {
             OverBudget::Drop => {
                 self.drop_frame(stream, &buffer);
+                self.trace_drop(number, "over budget");
                 return self.queue.flow();
             }
             OverBudget::Bypass => {
@@ -182,6 +205,7 @@ impl CudaConv {
                 })
             }
         };
+        item.handed_over(self.timeline_now());
         if let Err(item) = self.queue.push(item) {
             self.discard(vec![item]);
         }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod statistics;
+pub mod timeline;
 
 pub use answer::{LatencyAnswer, ServiceEstimate};
 pub use statistics::{Counts, Quantiles, Statistics};

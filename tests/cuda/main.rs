@@ -19,6 +19,8 @@ mod support;
 mod drivers;
 mod failures;
 mod resources;
+mod timeline;
+mod truth;
 
 #[path = "../gpu/exact.rs"]
 mod engine_exact;
