@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 const MILLISECOND: Duration = Duration::from_millis(1);
 const WINDOW: Duration = Duration::from_secs(5);
 const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
+/// Frames that are remembered of the window: at more than 800 a second it is shorter.
+const MOST_RECENT: usize = 4096;
 
 /// The minimum latency told to live pipelines: twice the warm-up trial frame in whole
 /// milliseconds, at least one; raised only when the p99 of the last five seconds exceeds it, to
@@ -15,6 +17,8 @@ const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
 pub struct LatencyAnswer {
     minimum: Duration,
     recent: VecDeque<(Instant, Duration)>,
+    /// Where the recent ones are sorted, once a second.
+    sorted: Vec<Duration>,
     evaluated: Option<Instant>,
 }
 
@@ -23,6 +27,7 @@ impl Default for LatencyAnswer {
         LatencyAnswer {
             minimum: MILLISECOND,
             recent: VecDeque::new(),
+            sorted: Vec::new(),
             evaluated: None,
         }
     }
@@ -45,11 +50,17 @@ impl LatencyAnswer {
     /// Takes the latency of a frame that got ready at `now`. Returns true when the minimum was
     /// raised and the pipeline has to be told.
     pub fn record(&mut self, now: Instant, latency: Duration, budget: Duration) -> bool {
+        if self.recent.capacity() == 0 {
+            // All at once, so that no frame has to wait for memory later.
+            self.recent.reserve_exact(MOST_RECENT + 1);
+            self.sorted.reserve_exact(MOST_RECENT + 1);
+        }
         self.recent.push_back((now, latency));
         while self
             .recent
             .front()
             .is_some_and(|(then, _)| now.duration_since(*then) > WINDOW)
+            || self.recent.len() > MOST_RECENT
         {
             self.recent.pop_front();
         }
@@ -68,9 +79,10 @@ impl LatencyAnswer {
     }
 
     /// The smallest latency that at least 99 % of the recent frames do not exceed.
-    fn recent_p99(&self) -> Duration {
-        let mut latencies: Vec<Duration> =
-            self.recent.iter().map(|(_, latency)| *latency).collect();
+    fn recent_p99(&mut self) -> Duration {
+        let latencies = &mut self.sorted;
+        latencies.clear();
+        latencies.extend(self.recent.iter().map(|(_, latency)| *latency));
         let rank = (latencies.len() * 99).div_ceil(100).saturating_sub(1);
         match latencies.is_empty() {
             true => Duration::ZERO,
