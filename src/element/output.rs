@@ -54,7 +54,7 @@ impl CudaConv {
 
     fn push_bypassed(&self, arrived: &Arrived, buffer: gst::Buffer, slot: Slot) -> Flow {
         let (now, number) = (Instant::now(), slot.number());
-        slot.release(now);
+        drop(slot);
         // The wait for the task was for earlier frames to be taken.
         let ready = arrived.at + arrived.wait.wait + arrived.wait.blocked;
         let timing = FrameTiming::new(arrived.wait.wait)
@@ -105,7 +105,7 @@ impl CudaConv {
         drop(input);
         let buffer = allocation::into_buffer(output);
         let wait = &arrived.wait;
-        lock(&filter.service).record(ready.saturating_duration_since(submitted));
+        lock(&filter.service).record(submitted, ready);
         self.reporter.count(|counts| {
             counts.pinned_in += u64::from(engine.pinned_in);
             counts.pinned_out += u64::from(engine.pinned_out);

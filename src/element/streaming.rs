@@ -14,7 +14,7 @@ use super::queue::{Flow, Place, Queue, SlotWait};
 use super::settings::{OverBudget, Settings};
 use crate::engine::{Engine, Frame, OutputFrame, Prepared, Ticket};
 use crate::filter::{FilterSpec, Layout};
-use crate::latency::{ServiceEstimate, nanoseconds};
+use crate::latency::{ServiceForecast, nanoseconds};
 
 /// One thing of the stream, on its way from the sink pad to the source pad.
 pub enum Item {
@@ -91,7 +91,7 @@ pub struct Filter {
     /// How it is computed, as `stats` calls it.
     pub method: &'static str,
     pub prepared: Arc<dyn Prepared>,
-    pub service: Mutex<ServiceEstimate>,
+    pub service: Mutex<ServiceForecast>,
 }
 
 /// The negotiated format.
@@ -164,7 +164,7 @@ impl CudaConv {
         // After a drain every slot was free.
         wait.wait += stream.drained.wait;
         wait.blocked += stream.drained.blocked;
-        let slot = Slot {
+        let mut slot = Slot {
             queue: self.queue.clone(),
             place,
             idle_since: None,
@@ -185,6 +185,8 @@ impl CudaConv {
             }
             OverBudget::Bypass => {
                 drop(input);
+                // It keeps the slot, so that the queue stays short, but there is no work.
+                slot.idle_since = Some(at + arrived.wait.wait + arrived.wait.blocked);
                 let buffer = self.unfiltered(stream, format, buffer)?;
                 Item::Bypassed(arrived, buffer, slot)
             }
@@ -196,6 +198,7 @@ impl CudaConv {
                 };
                 drop(buffer);
                 let submitted = Instant::now();
+                lock(&filter.service).submitted(submitted);
                 Item::Filtered(FilteredFrame {
                     arrived,
                     submitted,
@@ -408,7 +411,7 @@ impl Stream {
     /// What the over-budget policy says of a frame that has its slot.
     fn judge_budget(&mut self, arrived: &Arrived, filter: &Filter) -> OverBudget {
         let now = Instant::now();
-        let expected = arrived.wait.wait + lock(&filter.service).median();
+        let expected = arrived.wait.wait + lock(&filter.service).expect(now);
         let late = nanoseconds(expected) > arrived.settings.budget;
         let served = *self.last_served.get_or_insert(now);
         if late && now.duration_since(served) < PROBE_PERIOD {

@@ -2,10 +2,12 @@
 //! Knows no GStreamer.
 
 mod answer;
+mod forecast;
 mod statistics;
 pub mod timeline;
 
 pub use answer::{LatencyAnswer, ServiceEstimate};
+pub use forecast::ServiceForecast;
 pub use statistics::{Counts, Quantiles, Statistics};
 
 use std::time::{Duration, Instant};

@@ -18,6 +18,8 @@ mod support;
 
 mod drivers;
 mod failures;
+mod live;
+mod policy;
 mod resources;
 mod timeline;
 mod truth;

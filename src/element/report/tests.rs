@@ -3,7 +3,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use super::*;
-use crate::latency::ServiceEstimate;
+use crate::latency::ServiceForecast;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -66,11 +66,14 @@ fn live() -> (Reporter, Settings) {
 
 /// All that measuring one frame takes of the host, with the readings of the clock: at its arrival,
 /// submission, start, end, and on both sides of the wait for it.
-fn measure(reporter: &Reporter, settings: &Settings, service: &Mutex<ServiceEstimate>) {
+fn measure(reporter: &Reporter, settings: &Settings, service: &Mutex<ServiceForecast>) {
     let times: [Instant; 6] = std::array::from_fn(|_| Instant::now());
     let number = reporter.arrived();
     let service = service.lock();
-    service.unwrap().record(times[5] - times[0]);
+    let mut service = service.unwrap();
+    service.submitted(times[0]);
+    service.record(times[0], times[5]);
+    drop(service);
     reporter.count(|counts| counts.pinned_in += 1);
     black_box(reporter.finished(&done(number), settings));
 }
@@ -78,7 +81,7 @@ fn measure(reporter: &Reporter, settings: &Settings, service: &Mutex<ServiceEsti
 #[test]
 fn measuring_a_frame_allocates_nothing() {
     let (reporter, settings) = live();
-    let service = Mutex::new(ServiceEstimate::from_trial(Duration::ZERO));
+    let service = Mutex::new(ServiceForecast::from_trial(Duration::ZERO));
     let frames = |count| (0..count).for_each(|_| measure(&reporter, &settings, &service));
     frames(100);
     // Counting works at all.
@@ -114,7 +117,7 @@ fn what_measuring_a_frame_costs() {
     const FRAMES: u32 = 200_000;
     const MOST: Duration = Duration::from_micros(2);
     let (reporter, settings) = live();
-    let service = Mutex::new(ServiceEstimate::from_trial(Duration::ZERO));
+    let service = Mutex::new(ServiceForecast::from_trial(Duration::ZERO));
     let rounds = (0..7).map(|_| {
         let started = Instant::now();
         (0..FRAMES).for_each(|_| measure(&reporter, &settings, &service));
