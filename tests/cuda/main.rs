@@ -12,6 +12,9 @@ mod common;
 mod control;
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod library;
+#[allow(dead_code)] // of the benchmark that it belongs to
+#[path = "../bench/gpu/line.rs"]
+mod line;
 mod start;
 #[path = "../gpu/support.rs"]
 mod support;
@@ -20,6 +23,7 @@ mod drivers;
 mod failures;
 mod live;
 mod policy;
+mod regression;
 mod resources;
 mod timeline;
 mod truth;
