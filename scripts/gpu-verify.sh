@@ -7,12 +7,16 @@ set -euo pipefail
 usage() {
   cat <<TXT
 usage: scripts/gpu-verify.sh [--out FOLDER] [PART …]
+       scripts/gpu-verify.sh [--update] latency
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
 racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
+
+latency, which is no part of the record, compares the device with its baseline in tests/latency/ and
+says what got worse; --update makes that baseline anew.
 TXT
 }
 
@@ -22,7 +26,8 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --out) out=${2:?--out needs a folder}; shift ;;
-    modules | tests | element | sanitizer | figures | pipelines) parts+=("$1") ;;
+    --update) export CUDACONV_LATENCY_UPDATE=1 ;;
+    modules | tests | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
@@ -150,6 +155,20 @@ part_pipelines() {
       summary "$name"
     done
   done
+}
+
+part_latency() {
+  local rc=0
+  CUDACONV_LATENCY_BASELINES=$root/tests/latency timeout 500 "$bundle/bin/latency-tests" --exact against_the_baseline \
+    --ignored --nocapture >"$out/latency.log" 2>"$out/latency.err" || rc=$?
+  grep '^  cuda\|^worse\|^new\|baseline\|compared' "$out/latency.log" || true
+  if [ "$rc" -eq 0 ]; then
+    note latency/against-the-baseline ok
+    cp "$root"/tests/latency/*.json "$out/" 2>/dev/null || true
+  else
+    note latency/against-the-baseline failed
+    tail -5 "$out/latency.err" >&2
+  fi
 }
 
 complete=yes

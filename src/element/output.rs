@@ -111,9 +111,11 @@ impl CudaConv {
             counts.pinned_out += u64::from(engine.pinned_out);
         });
         let queued = engine.started.saturating_duration_since(submitted);
+        // The processor had other work when this task was to be woken.
+        let woken = ready.saturating_duration_since(engine.finished);
         let total = ready.saturating_duration_since(arrived.at);
         let timing = FrameTiming::new(total.saturating_sub(wait.blocked))
-            .with(Stage::Wait, wait.wait + queued)
+            .with(Stage::Wait, wait.wait + queued + woken)
             .with(Stage::CopyIn, engine.copy_in)
             .with(Stage::Upload, engine.upload)
             .with(Stage::Kernel, engine.kernel)

@@ -32,7 +32,8 @@ pub struct EngineTiming {
 /// The stages of a frame's way, in the order in which they are passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// For a free slot, and for the engine to get to the frame.
+    /// For a free slot, for the engine to get to the frame, and for the output task to be woken when
+    /// it is done.
     Wait,
     CopyIn,
     Upload,

@@ -47,6 +47,14 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// What a quarter of the values do not exceed: where anything else that goes on only adds, it says
+/// more of the thing itself than the median does.
+pub fn lower_quartile(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 4]
+}
+
 /// The median of everything.
 pub fn typical(costs: &[Cost]) -> Cost {
     Cost {
@@ -55,13 +63,14 @@ pub fn typical(costs: &[Cost]) -> Cost {
     }
 }
 
-/// Fails unless the stages explain the latency of the typical frame to within 5 % or 100 µs.
+/// Fails unless the stages explain the latency of nine frames in ten to within 5 % or 100 µs: the
+/// machine may stop a thread anywhere.
 pub fn check_explained(costs: &[Cost]) -> Result<(), String> {
-    let off = median(costs.iter().map(|cost| cost.unexplained().abs()));
-    let latency = median(costs.iter().map(|cost| cost.latency));
-    match off <= (latency * 0.05).max(100.0) {
+    let unexplained = |cost: &&Cost| cost.unexplained().abs() > (cost.latency * 0.05).max(100.0);
+    let wrong: Vec<_> = costs.iter().filter(unexplained).collect();
+    match wrong.len() * 10 <= costs.len() {
         true => Ok(()),
-        false => Err(format!("{off} µs of {latency} are unexplained: {costs:?}")),
+        false => Err(format!("of {} frames: {wrong:?}", costs.len())),
     }
 }
 

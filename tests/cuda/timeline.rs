@@ -7,21 +7,18 @@ use crate::common::frames;
 use crate::common::pads::Pads;
 use crate::common::timeline::{self, Span, Timeline};
 use crate::common::watchdog::watched;
-use crate::control::{calls, inject};
 use crate::on_test_driver;
 
 const FRAMES: u64 = 20;
-/// Kernels take far longer than copies, and both far longer than all that goes on around them. The
-/// test driver does any number of things at once, so two frames that begin together would go on in
-/// step: the second one's kernel takes longer still.
-fn slow_down() {
-    let second = calls("cuLaunchKernel") + 2;
-    let rules = format!(
-        "cuLaunchKernel:{second}:20000,cuLaunchKernel:1+:12000,cuMemcpyHtoDAsync:1+:4000,\
-         cuMemcpyDtoHAsync:1+:2000"
-    );
-    inject("SLOW", &rules);
-}
+/// Kernels take far longer than copies, and both far longer than all that goes on around them;
+/// kernels run one at a time, so that two frames cannot go on in step.
+const DEVICE: [(&str, &str); 2] = [
+    (
+        "FAKECUDA_SLOW",
+        "cuLaunchKernel:1+:12000,cuMemcpyHtoDAsync:1+:4000,cuMemcpyDtoHAsync:1+:2000",
+    ),
+    ("FAKECUDA_SERIAL", "1"),
+];
 
 /// Filters frames with `depth` in flight in an element named `filter`.
 fn filter_frames(depth: u32) {
@@ -30,7 +27,6 @@ fn filter_frames(depth: u32) {
         element.set_property("depth", depth);
         let pads = Pads::around(element);
         pads.begin(&frames::gray());
-        slow_down();
         pads.push_all(0..FRAMES);
         assert!(pads.end());
         pads.wait_event(gst::EventType::Eos);
@@ -55,7 +51,9 @@ fn hidden_share(timeline: &Timeline) -> f64 {
 fn copies_of_one_frame_run_during_the_kernel_of_another_and_stages_are_in_order() {
     let file = timeline::fresh_file("overlap");
     let path = file.to_str().expect("a plain name");
-    on_test_driver!(&[("CUDACONV_TRACE", path)], || filter_frames(2));
+    on_test_driver!(&[("CUDACONV_TRACE", path), DEVICE[0], DEVICE[1]], || {
+        filter_frames(2)
+    });
     let timeline = timeline::read(&file);
     timeline.assert_in_order("filter", 0..FRAMES);
     let share = hidden_share(&timeline);
@@ -75,7 +73,9 @@ fn copies_of_one_frame_run_during_the_kernel_of_another_and_stages_are_in_order(
 fn a_single_frame_in_flight_overlaps_with_none() {
     let file = timeline::fresh_file("no-overlap");
     let path = file.to_str().expect("a plain name");
-    on_test_driver!(&[("CUDACONV_TRACE", path)], || filter_frames(1));
+    on_test_driver!(&[("CUDACONV_TRACE", path), DEVICE[0], DEVICE[1]], || {
+        filter_frames(1)
+    });
     let timeline = timeline::read(&file);
     timeline.assert_in_order("filter", 0..FRAMES);
     assert_eq!(hidden_share(&timeline), 0.0);

@@ -8,7 +8,7 @@ use gst::prelude::*;
 use super::floor::Floor;
 use super::line::Line;
 use super::scenario::{Pace, Scenario};
-use super::stages::{Cost, STAGES, median};
+use super::stages::{Cost, STAGES, lower_quartile};
 
 const LIVE_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 60);
 /// Frames of a round.
@@ -18,7 +18,7 @@ const FRAMES: usize = 12;
 /// `period` (between frames, where they come as fast as they are taken).
 pub type Figures = BTreeMap<String, f64>;
 
-/// Streams that run, and the least that a round of theirs took in the median.
+/// Streams that run, and the least that a quarter of the frames of a round took.
 pub struct Streams {
     scenario: Scenario,
     lines: Vec<(Line, gst::Bus)>,
@@ -112,10 +112,10 @@ impl Streams {
             FRAMES * self.lines.len(),
             "every frame is told"
         );
-        let latency = median(costs.iter().map(|cost| cost.latency));
+        let latency = lower_quartile(costs.iter().map(|cost| cost.latency));
         self.least.keep("latency", latency);
         for stage in STAGES {
-            let time = median(costs.iter().map(|cost| cost.stage(stage)));
+            let time = lower_quartile(costs.iter().map(|cost| cost.stage(stage)));
             self.least.keep(stage, time);
         }
     }
@@ -135,7 +135,7 @@ impl Streams {
             let last = arrivals.max().expect("at least one line");
             outside.push(microseconds(last - pushed));
         }
-        self.least.keep("outside", median(outside));
+        self.least.keep("outside", lower_quartile(outside));
     }
 
     fn as_fast_as_they_are_taken(&mut self) {
