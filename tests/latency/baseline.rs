@@ -44,7 +44,7 @@ impl fmt::Display for Worse {
 }
 
 /// A stage that takes less of the latency than this is not looked at, nor is its growth.
-const SMALL: f64 = 0.05;
+const SMALL: f64 = 0.03;
 
 /// The stages of `after` that take more than `tolerance` times what they took `before`.
 pub fn worse(scenario: &str, before: &Figures, after: &Figures, tolerance: f64) -> Vec<Worse> {
