@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Benchmarks: scripts/bench.sh cpu [CASE …]
+# Benchmarks: scripts/bench.sh cpu [CASE …] | measuring | latency [--update]
 # cpu: the CPU engine against OpenCV (from PyPI, in a virtual environment under target/), in turn,
 # several rounds, so that a machine that is busy or slows down does so for both. CASE keeps the
 # cases whose names contain it. ROUNDS=5 is the number of rounds.
+# measuring: what measuring a frame's latency costs; fails above 2 µs.
+# latency: streams of all kinds against this device's baseline in tests/latency/, as multiples of a
+# floor measured in the same run; fails where a stage got worse. --update makes the baseline anew.
+# CUDACONV_GPU=required measures the GPU, else the CPU is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
@@ -37,8 +41,19 @@ cpu)
     shift
     bench_cpu "$@"
     ;;
+latency)
+    case ${2:-} in
+    '') ;;
+    --update) export CUDACONV_LATENCY_UPDATE=1 ;;
+    *) exec "$0" ;;
+    esac
+    cargo test --quiet --test latency against_the_baseline -- --ignored --nocapture
+    ;;
+measuring)
+    cargo test --quiet --lib what_measuring_a_frame_costs -- --ignored --nocapture
+    ;;
 *)
-    echo "usage: scripts/bench.sh cpu [CASE …]" >&2
+    echo "usage: scripts/bench.sh cpu [CASE …] | measuring | latency [--update]" >&2
     exit 2
     ;;
 esac

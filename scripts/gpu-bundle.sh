@@ -9,7 +9,7 @@ usage() {
   cat <<TXT
 usage: scripts/gpu-bundle.sh [CLIP …]
 
-Builds the plugin, the GPU tests, the element's tests and the GPU benchmark, optimised, and puts
+Builds the plugin, the tests of the GPU, the element and the latency, and the GPU benchmark, optimised, and puts
 them with GStreamer's launcher, plugins and libraries into .gpu/. CLIP: H.264 files to decode there;
 without one, those of ../shared/media that exist. Copy the repository with .gpu/ to the other
 machine and run scripts/gpu-verify.sh there.
@@ -54,6 +54,7 @@ strip "$bundle/plugins/libgstcudaconv.so"
 say 'building the tests and the benchmark, optimised'
 put "$(executable test gpu)" gpu-tests
 put "$(executable test element)" element-tests
+put "$(executable test latency)" latency-tests
 put "$(executable bench gpu-figures)" gpu-figures
 
 say 'gathering GStreamer'

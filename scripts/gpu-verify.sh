@@ -7,6 +7,7 @@ set -euo pipefail
 usage() {
   cat <<TXT
 usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
+       scripts/gpu-verify.sh [--update] latency
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
@@ -15,6 +16,9 @@ racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, 
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
 --together runs tests, element and sanitizer at the same time, after the parts that measure.
 SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
+
+latency, which is no part of the record, compares the device with its baseline in tests/latency/ and
+says what got worse, and sees that a fifth more work would be found; --update makes that baseline anew.
 TXT
 }
 
@@ -26,7 +30,8 @@ while [ $# -gt 0 ]; do
     -h | --help) usage; exit 0 ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --together) together=yes ;;
-    modules | tests | element | sanitizer | figures | pipelines) parts+=("$1") ;;
+    --update) export CUDACONV_LATENCY_UPDATE=1 ;;
+    modules | tests | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
@@ -163,6 +168,20 @@ part_pipelines() {
       summary "$name"
     done
   done
+}
+
+part_latency() {
+  local rc=0
+  CUDACONV_LATENCY_BASELINES=$root/tests/latency timeout 500 "$bundle/bin/latency-tests" --ignored --nocapture \
+    --test-threads=1 >"$out/latency.log" 2>"$out/latency.err" || rc=$?
+  grep '^  cuda\|^worse\|^new\|baseline\|compared' "$out/latency.log" || true
+  if [ "$rc" -eq 0 ]; then
+    note latency/against-the-baseline ok
+    cp "$root"/tests/latency/*.json "$out/" 2>/dev/null || true
+  else
+    note latency/against-the-baseline failed
+    tail -5 "$out/latency.err" >&2
+  fi
 }
 
 # run_part PART: what it found goes to a file of its own.

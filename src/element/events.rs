@@ -164,7 +164,13 @@ impl CudaConv {
             gst::EventView::Qos(qos) => {
                 let (_, proportion, jitter, timestamp) = qos.get();
                 let earliest = timestamp.map(|timestamp| {
-                    let earliest = timestamp.nseconds().saturating_add_signed(jitter);
+                    // As GStreamer's decoders do: frames on the way are as late, and catching up
+                    // takes as long again.
+                    let ahead = match jitter {
+                        1.. => jitter.saturating_mul(2),
+                        _ => jitter,
+                    };
+                    let earliest = timestamp.nseconds().saturating_add_signed(ahead);
                     gst::ClockTime::from_nseconds(earliest.min(gst::ClockTime::MAX.nseconds()))
                 });
                 *lock(&self.qos) = Qos {

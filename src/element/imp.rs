@@ -1,7 +1,7 @@
 //! The element's object: properties, pads, state changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
 use gst::glib;
 use gst::prelude::*;
@@ -14,6 +14,7 @@ use super::settings::{PROPERTIES, Settings, needs_ready};
 use super::streaming::{Item, Qos, Stream};
 use crate::engine::{self, Engine, Opened, Request};
 use crate::filter::{Layout, Plan, PlanError, layout};
+use crate::latency::timeline::ElementTimeline;
 
 /// See the plugin's documentation for what it computes.
 pub struct CudaConv {
@@ -37,6 +38,8 @@ pub struct CudaConv {
     pub(super) output_pool: Mutex<Option<gst::BufferPool>>,
     pub(super) qos: Mutex<Qos>,
     pub(super) reporter: Reporter,
+    /// Set at the first start of a process that writes a timeline.
+    pub(super) timeline: OnceLock<ElementTimeline>,
 }
 
 /// None of our locks is held while calling out, so no panic of others can poison one.
@@ -118,6 +121,7 @@ impl CudaConv {
             }
         };
         self.reporter.reset();
+        self.open_timeline();
         *lock(&self.qos) = Qos::default();
         let engine = &opened.engine;
         gst::info!(
@@ -170,6 +174,7 @@ impl CudaConv {
             self.set_pool_flushing(true);
             self.discard(items);
             self.src_pad.stop_task()?;
+            self.flush_timeline();
         }
         Ok(())
     }
@@ -276,6 +281,7 @@ impl ObjectSubclass for CudaConv {
             output_pool: Mutex::default(),
             qos: Mutex::default(),
             reporter: Reporter::default(),
+            timeline: OnceLock::new(),
         }
     }
 }

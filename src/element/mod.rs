@@ -9,6 +9,7 @@ mod queue;
 mod report;
 mod settings;
 mod streaming;
+mod timeline;
 
 use std::sync::LazyLock;
 

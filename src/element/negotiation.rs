@@ -15,7 +15,7 @@ use super::streaming::{Filter, Format, Item, Stream};
 use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request};
 use crate::filter::plan::{Plan, PlanError};
 use crate::filter::{FilterSpec, Layout};
-use crate::latency::ServiceEstimate;
+use crate::latency::ServiceForecast;
 
 /// `None` where the frame rate is unknown or variable.
 fn frame_duration(info: &gst_video::VideoInfo) -> Option<Duration> {
@@ -92,7 +92,7 @@ impl CudaConv {
                 device: engine.device().into(),
             })?;
             let trial = warm_up(format, &**engine, &*filter.prepared)?;
-            *lock(&filter.service) = ServiceEstimate::from_trial(trial);
+            *lock(&filter.service) = ServiceForecast::from_trial(trial);
             Ok((filter, trial))
         };
         let result = ready(&wanted.engine).or_else(|error| match error {
@@ -302,7 +302,7 @@ pub(super) fn make_filter(
         engine: engine.clone(),
         method: plan.algorithm.nick(),
         prepared,
-        service: Mutex::new(ServiceEstimate::from_trial(Duration::ZERO)),
+        service: Mutex::new(ServiceForecast::from_trial(Duration::ZERO)),
     }))
 }
 

@@ -13,7 +13,8 @@ use super::negotiation::{FilterError, make_filter};
 use super::queue::Flow;
 use super::report::Done;
 use super::settings::Settings;
-use super::streaming::{Arrived, Filter, FilteredFrame, Item};
+use super::streaming::{Arrived, Filter, FilteredFrame, Item, Slot};
+use super::timeline::Output;
 use crate::engine::{EngineError, Frame};
 use crate::latency::{EngineTiming, FrameTiming, Stage};
 
@@ -34,19 +35,7 @@ impl CudaConv {
                 Ok(gst::FlowSuccess::Ok)
             }
             Item::Filtered(frame) => self.push_filtered(frame),
-            Item::Bypassed(arrived, buffer, slot) => {
-                let now = Instant::now();
-                slot.release(now);
-                // The wait for the task was for earlier frames to be taken.
-                let ready = arrived.at + arrived.wait.wait + arrived.wait.blocked;
-                let timing = FrameTiming::new(arrived.wait.wait)
-                    .with(Stage::Wait, arrived.wait.wait)
-                    .with(
-                        Stage::Blocked,
-                        arrived.wait.blocked + now.saturating_duration_since(ready),
-                    );
-                self.push_frame(&arrived, buffer, timing, true)
-            }
+            Item::Bypassed(arrived, buffer, slot) => self.push_bypassed(&arrived, buffer, slot),
         };
         if let Some(error) = self.queue.finished(result) {
             self.post_flow_error(error);
@@ -63,6 +52,28 @@ impl CudaConv {
         Ok(gst::FlowSuccess::Ok)
     }
 
+    fn push_bypassed(&self, arrived: &Arrived, buffer: gst::Buffer, slot: Slot) -> Flow {
+        let (now, number) = (Instant::now(), slot.number());
+        drop(slot);
+        // The wait for the task was for earlier frames to be taken.
+        let ready = arrived.at + arrived.wait.wait + arrived.wait.blocked;
+        let timing = FrameTiming::new(arrived.wait.wait)
+            .with(Stage::Wait, arrived.wait.wait)
+            .with(
+                Stage::Blocked,
+                arrived.wait.blocked + now.saturating_duration_since(ready),
+            );
+        let output = Output {
+            asked: now,
+            got: now,
+            timing,
+            engine: None,
+        };
+        let result = self.push_frame(arrived, buffer, timing, true);
+        self.trace_frame(arrived, number, &output);
+        result
+    }
+
     fn push_filtered(&self, item: FilteredFrame) -> Flow {
         let FilteredFrame {
             arrived,
@@ -76,11 +87,12 @@ impl CudaConv {
             self.queue.slot_soon();
         }
         let (frame, result) = ticket.wait();
-        let (frame, engine) = match result {
-            Ok(timing) => (frame, timing),
+        let (frame, engine, backend) = match result {
+            Ok(timing) => (frame, timing, filter.engine.backend()),
             Err(error) => {
                 let redone = self.redo_on_cpu(&arrived.settings, &filter, frame, error);
-                redone.inspect_err(|_| self.count_dropped(1))?
+                let (frame, timing) = redone.inspect_err(|_| self.count_dropped(1))?;
+                (frame, timing, "cpu")
             }
         };
         let got = Instant::now();
@@ -90,20 +102,23 @@ impl CudaConv {
         } else {
             engine.finished
         };
+        let place = slot.number();
         slot.release(ready);
         let Frame { input, output, .. } = frame;
         drop(input);
         let buffer = allocation::into_buffer(output);
         let wait = &arrived.wait;
-        lock(&filter.service).record(ready.saturating_duration_since(submitted));
+        lock(&filter.service).record(submitted, ready);
         self.reporter.count(|counts| {
             counts.pinned_in += u64::from(engine.pinned_in);
             counts.pinned_out += u64::from(engine.pinned_out);
         });
         let queued = engine.started.saturating_duration_since(submitted);
+        // The processor had other work when this task was to be woken.
+        let woken = ready.saturating_duration_since(engine.finished);
         let total = ready.saturating_duration_since(arrived.at);
         let timing = FrameTiming::new(total.saturating_sub(wait.blocked))
-            .with(Stage::Wait, wait.wait + queued)
+            .with(Stage::Wait, wait.wait + queued + woken)
             .with(Stage::CopyIn, engine.copy_in)
             .with(Stage::Upload, engine.upload)
             .with(Stage::Kernel, engine.kernel)
@@ -112,7 +127,15 @@ impl CudaConv {
                 Stage::Blocked,
                 wait.blocked + got.saturating_duration_since(ready),
             );
-        self.push_frame(&arrived, buffer, timing, false)
+        let result = self.push_frame(&arrived, buffer, timing, false);
+        let output = Output {
+            asked,
+            got,
+            timing,
+            engine: Some((backend, engine)),
+        };
+        self.trace_frame(&arrived, place, &output);
+        result
     }
 
     /// Counts and tells what a frame cost, then pushes it.

@@ -14,7 +14,16 @@ use std::time::{Duration, Instant};
 
 pub type Flow = Result<gst::FlowSuccess, gst::FlowError>;
 
-/// A free slot, taken for one frame.
+/// A place among the frames in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Below the depth.
+    pub number: usize,
+    /// Which start of the pad it belongs to.
+    start: u64,
+}
+
+/// What the wait for a slot was for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotWait {
     /// For frames before this one to be done.
@@ -37,9 +46,10 @@ struct State<T> {
     eos: bool,
     /// The source pad is active; only then may `flow` leave `Flushing`.
     active: bool,
-    /// One entry a free slot: when the work of its last frame was over.
-    slots: Vec<Instant>,
-    depth: usize,
+    /// Slots that are free, and when the work of their last frames was over.
+    slots: Vec<(Place, Instant)>,
+    /// How often the pad was activated.
+    starts: u64,
     /// The chain waits for a slot.
     slot_wanted: bool,
     /// Until when the chain, which waits for a slot, does so awake.
@@ -72,7 +82,7 @@ impl<T> Default for Queue<T> {
                 eos: false,
                 active: false,
                 slots: Vec::new(),
-                depth: 0,
+                starts: 0,
                 slot_wanted: false,
                 watch_until: None,
             }),
@@ -109,8 +119,11 @@ impl<T> Queue<T> {
     pub fn activate<R>(&self, depth: usize, start_task: impl FnOnce() -> R) -> R {
         let mut state = self.lock();
         state.active = true;
-        state.depth = depth;
-        state.slots = vec![Instant::now(); depth];
+        state.starts += 1;
+        let (now, start) = (Instant::now(), state.starts);
+        let place = |number| (Place { number, start }, now);
+        // The last one is taken first.
+        state.slots = (0..depth).rev().map(place).collect();
         self.restart(&mut state);
         start_task()
     }
@@ -193,7 +206,7 @@ impl<T> Queue<T> {
     ///
     /// # Errors
     /// The flow, when it is not OK.
-    pub fn take_slot(&self, arrival: Instant) -> Result<SlotWait, gst::FlowError> {
+    pub fn take_slot(&self, arrival: Instant) -> Result<(Place, SlotWait), gst::FlowError> {
         let mut state = self.lock();
         let mut waited = false;
         loop {
@@ -202,13 +215,14 @@ impl<T> Queue<T> {
                 state.told = true;
                 return Err(error);
             }
-            if let Some(idle_since) = state.slots.pop() {
+            if let Some((place, idle_since)) = state.slots.pop() {
                 state.watch_until = None;
-                return Ok(if waited {
+                let wait = if waited {
                     split_wait(arrival, idle_since, Instant::now())
                 } else {
-                    split_wait(arrival, arrival, arrival)
-                });
+                    SlotWait::default()
+                };
+                return Ok((place, wait));
             }
             waited = true;
             state.slot_wanted = true;
@@ -243,11 +257,11 @@ impl<T> Queue<T> {
     }
 
     /// Gives a slot back whose work was over at `idle_since`.
-    pub fn give_slot(&self, idle_since: Instant) {
+    pub fn give_slot(&self, place: Place, idle_since: Instant) {
         let mut state = self.lock();
         // A slot of before a stop does not add to those of the new start.
-        if state.slots.len() < state.depth {
-            state.slots.push(idle_since);
+        if place.start == state.starts {
+            state.slots.push((place, idle_since));
         }
         drop(state);
         self.wake_chain();
@@ -337,7 +351,7 @@ impl<T> Queue<T> {
     /// `Flushing`.
     pub fn drain_for(&self, arrival: Instant) -> Result<SlotWait, gst::FlowError> {
         self.drain()?;
-        let idle_since = self.lock().slots.iter().max().copied();
+        let idle_since = self.lock().slots.iter().map(|slot| slot.1).max();
         Ok(split_wait(
             arrival,
             idle_since.unwrap_or(arrival),
@@ -476,7 +490,7 @@ mod tests {
     fn a_chain_that_is_told_of_a_slot_takes_it_and_one_that_was_told_wrong_waits_on() {
         for promised in [false, true] {
             let queue = std::sync::Arc::new(queue(1));
-            queue.take_slot(Instant::now()).unwrap();
+            let (place, _) = queue.take_slot(Instant::now()).unwrap();
             let waiter = {
                 let queue = queue.clone();
                 std::thread::spawn(move || queue.take_slot(Instant::now()))
@@ -494,7 +508,7 @@ mod tests {
             {
                 std::thread::yield_now();
             }
-            queue.give_slot(Instant::now());
+            queue.give_slot(place, Instant::now());
             assert!(waiter.join().unwrap().is_ok());
             assert_eq!(queue.lock().watch_until, None);
         }

@@ -1,7 +1,7 @@
 //! What the element tells: `stats`, `last-message`, element messages, and the numbers behind the
 //! LATENCY query.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::settings::Settings;
@@ -65,7 +65,10 @@ impl Notice {
 #[derive(Default)]
 struct Inner {
     identity: Identity,
-    statistics: Statistics,
+    counts: Counts,
+    warm_up: Duration,
+    /// Frames that [`Distribution`] does not have yet: those that got done while somebody read it.
+    pending: Vec<FrameTiming>,
     answer: LatencyAnswer,
     /// The minimum that upstream's answer was raised by when a pipeline last asked.
     answered: Option<Duration>,
@@ -76,25 +79,55 @@ struct Inner {
     last_message: String,
 }
 
-/// The element's memory of what happened. One lock, never held while calling out.
+/// What frames took, for quantiles, which take some hundred microseconds to read.
 #[derive(Default)]
-pub struct Reporter(Mutex<Inner>);
+struct Distribution {
+    statistics: Statistics,
+    /// Exchanged with [`Inner::pending`], so that neither is ever allocated anew.
+    spare: Vec<FrameTiming>,
+}
+
+impl Distribution {
+    fn take_pending(&mut self, inner: &mut Inner) {
+        std::mem::swap(&mut self.spare, &mut inner.pending);
+    }
+
+    fn record_taken(&mut self) {
+        for timing in self.spare.drain(..) {
+            self.statistics.record(&timing);
+        }
+    }
+}
+
+/// The element's memory of what happened. No lock is held while calling out. The one that frames
+/// need is held for some instructions only; whoever reads quantiles holds the other, which frames
+/// take if it is free and never wait for. Both at once are taken in the order of the fields.
+#[derive(Default)]
+pub struct Reporter {
+    distribution: Mutex<Distribution>,
+    inner: Mutex<Inner>,
+}
 
 impl Reporter {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_distribution(&self) -> MutexGuard<'_, Distribution> {
+        let distribution = self.distribution.lock();
+        distribution.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new stream: all counts start at 0.
     pub fn reset(&self) {
+        let mut distribution = self.lock_distribution();
         let mut inner = self.lock();
         let identity = std::mem::take(&mut inner.identity);
         *inner = Inner {
             identity,
             ..Inner::default()
         };
+        *distribution = Distribution::default();
     }
 
     pub fn set_engine(&self, backend: &'static str, device: &str) {
@@ -126,7 +159,7 @@ impl Reporter {
         let mut inner = self.lock();
         inner.frame_duration = frame_duration;
         inner.answer = LatencyAnswer::from_trial(trial);
-        inner.statistics.warm_up += warm_up;
+        inner.warm_up += warm_up;
         inner
             .answered
             .is_some_and(|answered| answered != inner.answer.minimum())
@@ -143,17 +176,17 @@ impl Reporter {
     }
 
     pub fn counts(&self) -> Counts {
-        self.lock().statistics.counts
+        self.lock().counts
     }
 
     pub fn count(&self, change: impl FnOnce(&mut Counts)) {
-        change(&mut self.lock().statistics.counts);
+        change(&mut self.lock().counts);
     }
 
     /// Counts an arrived frame and returns its number, from 0.
     pub fn arrived(&self) -> u64 {
         let mut inner = self.lock();
-        let counts = &mut inner.statistics.counts;
+        let counts = &mut inner.counts;
         counts.frames_in += 1;
         counts.frames_in - 1
     }
@@ -162,7 +195,7 @@ impl Reporter {
     /// time it was to be told, if it is again.
     pub fn bad_buffer(&self) -> Option<u64> {
         let mut inner = self.lock();
-        inner.statistics.counts.dropped += 1;
+        inner.counts.dropped += 1;
         inner.bad_buffers.add(Duration::ZERO, None);
         inner
             .bad_buffers
@@ -175,10 +208,10 @@ impl Reporter {
         let latency = done.timing.latency;
         let over = nanoseconds(latency) > settings.budget;
         let now = Instant::now();
-        let mut inner = self.lock();
-        let inner = &mut *inner;
-        inner.statistics.record(&done.timing);
-        let counts = &mut inner.statistics.counts;
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        inner.pending.push(done.timing);
+        let counts = &mut inner.counts;
         counts.frames_out += 1;
         counts.bypassed += u64::from(done.bypassed);
         let mut telling = Telling::default();
@@ -202,7 +235,20 @@ impl Reporter {
             && inner
                 .answer
                 .record(now, latency, Duration::from_nanos(settings.budget));
+        drop(guard);
+        self.distribute();
         telling
+    }
+
+    /// Puts what is pending into the distribution, unless somebody reads that now.
+    fn distribute(&self) {
+        let mut distribution = match self.distribution.try_lock() {
+            Ok(distribution) => distribution,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        distribution.take_pending(&mut self.lock());
+        distribution.record_taken();
     }
 
     pub fn last_message(&self) -> String {
@@ -211,9 +257,14 @@ impl Reporter {
 
     /// `stats`, or with the name `cudaconv-summary` the message of that name.
     pub fn stats(&self, name: &str, budget: u64) -> gst::Structure {
-        let inner = self.lock();
-        let statistics = &inner.statistics;
-        let counts = &statistics.counts;
+        let mut distribution = self.lock_distribution();
+        let (identity, counts, warm_up) = {
+            let mut inner = self.lock();
+            distribution.take_pending(&mut inner);
+            (inner.identity.clone(), inner.counts, inner.warm_up)
+        };
+        distribution.record_taken();
+        let statistics = &distribution.statistics;
         let latency = statistics.latency();
         let mut stats = gst::Structure::builder(name)
             .field("frames-in", counts.frames_in)
@@ -221,9 +272,9 @@ impl Reporter {
             .field("dropped", counts.dropped)
             .field("bypassed", counts.bypassed)
             .field("over-budget", counts.over_budget)
-            .field("backend", inner.identity.backend)
-            .field("device", &inner.identity.device)
-            .field("method", inner.identity.method)
+            .field("backend", identity.backend)
+            .field("device", &identity.device)
+            .field("method", identity.method)
             .field("budget-ns", budget)
             .field("latency-min-ns", latency.min)
             .field("latency-mean-ns", latency.mean)
@@ -233,7 +284,7 @@ impl Reporter {
             .field("latency-max-ns", latency.max)
             .field("pinned-in", counts.pinned_in)
             .field("pinned-out", counts.pinned_out)
-            .field("warm-up-ns", nanoseconds(statistics.warm_up))
+            .field("warm-up-ns", nanoseconds(warm_up))
             .build();
         for stage in Stage::ALL {
             let field = format!("stage-{}-p50-ns", stage.name());
@@ -289,3 +340,6 @@ fn last_message(done: &Done, over: bool) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

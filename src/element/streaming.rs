@@ -10,11 +10,11 @@ use gst_video::prelude::*;
 use super::CAT;
 use super::allocation::{self, OutputPool};
 use super::imp::{CudaConv, lock};
-use super::queue::{Flow, Queue, SlotWait};
+use super::queue::{Flow, Place, Queue, SlotWait};
 use super::settings::{OverBudget, Settings};
 use crate::engine::{Engine, Frame, OutputFrame, Prepared, Ticket};
 use crate::filter::{FilterSpec, Layout};
-use crate::latency::{ServiceEstimate, nanoseconds};
+use crate::latency::{ServiceForecast, nanoseconds};
 
 /// One thing of the stream, on its way from the sink pad to the source pad.
 pub enum Item {
@@ -24,6 +24,17 @@ pub enum Item {
     Bypassed(Arrived, gst::Buffer, Slot),
 }
 
+impl Item {
+    fn handed_over(&mut self, at: Option<Instant>) {
+        match self {
+            Item::Event(_) => (),
+            Item::Filtered(FilteredFrame { arrived, .. }) | Item::Bypassed(arrived, ..) => {
+                arrived.handed_over = at;
+            }
+        }
+    }
+}
+
 /// What is known of a frame when it joins the queue.
 pub struct Arrived {
     pub number: u64,
@@ -31,6 +42,8 @@ pub struct Arrived {
     pub at: Instant,
     pub wait: SlotWait,
     pub settings: Arc<Settings>,
+    /// When upstream's thread was done with it; known where a timeline is written.
+    pub handed_over: Option<Instant>,
 }
 
 /// A frame in work.
@@ -46,11 +59,17 @@ pub struct FilteredFrame {
 /// A slot that is taken; free again when dropped.
 pub struct Slot {
     queue: Arc<Queue<Item>>,
+    place: Place,
     /// When the work of its frame was over, if that was before the drop.
     idle_since: Option<Instant>,
 }
 
 impl Slot {
+    /// Which of the frames in flight its frame is.
+    pub fn number(&self) -> usize {
+        self.place.number
+    }
+
     /// Gives the slot back, whose work was over at `idle_since`.
     pub fn release(mut self, idle_since: Instant) {
         self.idle_since = Some(idle_since);
@@ -60,7 +79,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.queue
-            .give_slot(self.idle_since.unwrap_or_else(Instant::now));
+            .give_slot(self.place, self.idle_since.unwrap_or_else(Instant::now));
     }
 }
 
@@ -72,7 +91,7 @@ pub struct Filter {
     /// How it is computed, as `stats` calls it.
     pub method: &'static str,
     pub prepared: Arc<dyn Prepared>,
-    pub service: Mutex<ServiceEstimate>,
+    pub service: Mutex<ServiceForecast>,
 }
 
 /// The negotiated format.
@@ -127,6 +146,7 @@ impl CudaConv {
         let number = self.reporter.arrived();
         if settings.qos && self.is_late(stream, &buffer) {
             self.drop_frame(stream, &buffer);
+            self.trace_drop(number, "qos");
             return self.queue.flow();
         }
         let format = &filter.format;
@@ -137,15 +157,16 @@ impl CudaConv {
                 return self.queue.flow();
             }
         };
-        let mut wait = self
+        let (place, mut wait) = self
             .queue
             .take_slot(at)
             .inspect_err(|_| self.count_dropped(1))?;
         // After a drain every slot was free.
         wait.wait += stream.drained.wait;
         wait.blocked += stream.drained.blocked;
-        let slot = Slot {
+        let mut slot = Slot {
             queue: self.queue.clone(),
+            place,
             idle_since: None,
         };
         let mut arrived = Arrived {
@@ -154,14 +175,18 @@ impl CudaConv {
             at,
             wait,
             settings,
+            handed_over: None,
         };
-        let item = match stream.judge_budget(&arrived, &filter) {
+        let mut item = match stream.judge_budget(&arrived, &filter) {
             OverBudget::Drop => {
                 self.drop_frame(stream, &buffer);
+                self.trace_drop(number, "over budget");
                 return self.queue.flow();
             }
             OverBudget::Bypass => {
                 drop(input);
+                // It keeps the slot, so that the queue stays short, but there is no work.
+                slot.idle_since = Some(at + arrived.wait.wait + arrived.wait.blocked);
                 let buffer = self.unfiltered(stream, format, buffer)?;
                 Item::Bypassed(arrived, buffer, slot)
             }
@@ -173,6 +198,7 @@ impl CudaConv {
                 };
                 drop(buffer);
                 let submitted = Instant::now();
+                lock(&filter.service).submitted(submitted);
                 Item::Filtered(FilteredFrame {
                     arrived,
                     submitted,
@@ -182,6 +208,7 @@ impl CudaConv {
                 })
             }
         };
+        item.handed_over(self.timeline_now());
         if let Err(item) = self.queue.push(item) {
             self.discard(vec![item]);
         }
@@ -384,7 +411,7 @@ impl Stream {
     /// What the over-budget policy says of a frame that has its slot.
     fn judge_budget(&mut self, arrived: &Arrived, filter: &Filter) -> OverBudget {
         let now = Instant::now();
-        let expected = arrived.wait.wait + lock(&filter.service).median();
+        let expected = arrived.wait.wait + lock(&filter.service).expect(now);
         let late = nanoseconds(expected) > arrived.settings.budget;
         let served = *self.last_served.get_or_insert(now);
         if late && now.duration_since(served) < PROBE_PERIOD {

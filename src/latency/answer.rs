@@ -6,15 +6,21 @@ use std::time::{Duration, Instant};
 const MILLISECOND: Duration = Duration::from_millis(1);
 const WINDOW: Duration = Duration::from_secs(5);
 const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
+/// Frames that are remembered of the window: at more than 800 a second it is shorter.
+/// A frame this near to the slowest one may be slow because of that one.
+const HICCUP: Duration = Duration::from_secs(1);
+const MOST_RECENT: usize = 4096;
 
 /// The minimum latency told to live pipelines: twice the warm-up trial frame in whole
 /// milliseconds, at least one; raised only when the p99 of the last five seconds exceeds it, to
-/// 1.25 times that and never beyond the budget, so that one hiccup does not delay a pipeline for
-/// ever.
+/// 1.25 times that and never beyond the budget. One hiccup, with the frames that it made wait, is
+/// left out of these seconds, so that it does not delay a pipeline for ever.
 #[derive(Debug)]
 pub struct LatencyAnswer {
     minimum: Duration,
     recent: VecDeque<(Instant, Duration)>,
+    /// Where the recent ones are sorted, once a second.
+    sorted: Vec<Duration>,
     evaluated: Option<Instant>,
 }
 
@@ -23,6 +29,7 @@ impl Default for LatencyAnswer {
         LatencyAnswer {
             minimum: MILLISECOND,
             recent: VecDeque::new(),
+            sorted: Vec::new(),
             evaluated: None,
         }
     }
@@ -45,11 +52,17 @@ impl LatencyAnswer {
     /// Takes the latency of a frame that got ready at `now`. Returns true when the minimum was
     /// raised and the pipeline has to be told.
     pub fn record(&mut self, now: Instant, latency: Duration, budget: Duration) -> bool {
+        if self.recent.capacity() == 0 {
+            // All at once, so that no frame has to wait for memory later.
+            self.recent.reserve_exact(MOST_RECENT + 1);
+            self.sorted.reserve_exact(MOST_RECENT + 1);
+        }
         self.recent.push_back((now, latency));
         while self
             .recent
             .front()
             .is_some_and(|(then, _)| now.duration_since(*then) > WINDOW)
+            || self.recent.len() > MOST_RECENT
         {
             self.recent.pop_front();
         }
@@ -67,10 +80,17 @@ impl LatencyAnswer {
         true
     }
 
-    /// The smallest latency that at least 99 % of the recent frames do not exceed.
-    fn recent_p99(&self) -> Duration {
-        let mut latencies: Vec<Duration> =
-            self.recent.iter().map(|(_, latency)| *latency).collect();
+    /// The smallest latency that at least 99 % of the recent frames do not exceed, but for those
+    /// around the slowest.
+    fn recent_p99(&mut self) -> Duration {
+        let latencies = &mut self.sorted;
+        latencies.clear();
+        let Some((slowest, _)) = self.recent.iter().max_by_key(|frame| frame.1) else {
+            return Duration::ZERO;
+        };
+        let apart = |at: &Instant| at.max(slowest).duration_since(*at.min(slowest)) > HICCUP;
+        let others = self.recent.iter().filter(|(at, _)| apart(at));
+        latencies.extend(others.map(|(_, latency)| *latency));
         let rank = (latencies.len() * 99).div_ceil(100).saturating_sub(1);
         match latencies.is_empty() {
             true => Duration::ZERO,
@@ -150,6 +170,39 @@ mod tests {
         let later = start + Duration::from_millis(2_510);
         assert_eq!(run(&mut answer, later, 1_000, MILLISECOND), 0);
         assert_eq!(answer.minimum(), Duration::from_millis(2));
+    }
+
+    /// At 30 frames a second a stall of 400 ms makes the frames behind it late too.
+    #[test]
+    fn a_stall_raises_nothing_whenever_it_comes() {
+        for before in [0u32, 5, 40, 100, 200] {
+            let mut answer = LatencyAnswer::from_trial(MILLISECOND);
+            let start = Instant::now();
+            let at = |frame: u32| start + frame * Duration::from_millis(33);
+            for frame in 0..before + 300 {
+                let latency = match frame.checked_sub(before) {
+                    Some(behind @ 0..3) => Duration::from_millis(400) - behind * 33 * MILLISECOND,
+                    _ => MILLISECOND,
+                };
+                assert!(
+                    !answer.record(at(frame), latency, BUDGET),
+                    "{before}, {frame}"
+                );
+            }
+            assert_eq!(answer.minimum(), Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn stalls_again_and_again_raise_it() {
+        let mut answer = LatencyAnswer::from_trial(MILLISECOND);
+        let start = Instant::now();
+        for frame in 0..300u32 {
+            let late = frame % 60 < 4;
+            let latency = if late { 20 * MILLISECOND } else { MILLISECOND };
+            answer.record(start + frame * Duration::from_millis(33), latency, BUDGET);
+        }
+        assert_eq!(answer.minimum(), Duration::from_millis(25));
     }
 
     #[test]

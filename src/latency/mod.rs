@@ -2,9 +2,12 @@
 //! Knows no GStreamer.
 
 mod answer;
+mod forecast;
 mod statistics;
+pub mod timeline;
 
 pub use answer::{LatencyAnswer, ServiceEstimate};
+pub use forecast::ServiceForecast;
 pub use statistics::{Counts, Quantiles, Statistics};
 
 use std::time::{Duration, Instant};
@@ -29,7 +32,8 @@ pub struct EngineTiming {
 /// The stages of a frame's way, in the order in which they are passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// For a free slot, and for the engine to get to the frame.
+    /// For a free slot, for the engine to get to the frame, and for the output task to be woken when
+    /// it is done.
     Wait,
     CopyIn,
     Upload,

@@ -8,6 +8,8 @@ pub mod pads;
 pub mod picture;
 pub mod pipelines;
 pub mod pools;
+pub mod stages;
+pub mod timeline;
 pub mod watchdog;
 
 use std::sync::{LazyLock, Mutex, Once};

@@ -12,13 +12,21 @@ mod common;
 mod control;
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod library;
+#[allow(dead_code)] // of the benchmark that it belongs to
+#[path = "../bench/gpu/line.rs"]
+mod line;
 mod start;
 #[path = "../gpu/support.rs"]
 mod support;
 
 mod drivers;
 mod failures;
+mod live;
+mod policy;
+mod regression;
 mod resources;
+mod timeline;
+mod truth;
 
 #[path = "../gpu/exact.rs"]
 mod engine_exact;

@@ -6,9 +6,9 @@ use gst::prelude::*;
 
 use crate::common::frames::{assert_raised, flat_value, gray, level, pts};
 use crate::common::pads::{Pads, named};
+use crate::common::stages::STAGES;
 use crate::common::watchdog::watched;
 use crate::common::{raising, stat};
-use crate::reporting::STAGES;
 
 /// Reported: the counts do not add up.
 #[test]

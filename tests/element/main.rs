@@ -23,3 +23,5 @@ mod queries;
 mod reporting;
 mod stops;
 mod storms;
+mod timeline;
+mod truth;

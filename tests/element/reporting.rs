@@ -7,6 +7,7 @@ use gst::prelude::*;
 use crate::common::frames::{gray, pts};
 use crate::common::pads::{Pads, named, texts};
 use crate::common::pipelines::{self, RAISING};
+use crate::common::stages::STAGES;
 use crate::common::watchdog::watched;
 use crate::common::{backend, cudaconv, raising, stat, stats};
 
@@ -26,9 +27,6 @@ const TIMES: [&str; 7] = [
     "latency-p99-ns",
     "latency-max-ns",
 ];
-/// The stages of a frame, as fields and messages name them.
-pub const STAGES: [&str; 6] = ["wait", "copy-in", "upload", "kernel", "download", "blocked"];
-
 /// Fails unless the structure has every field of the statistics, with its type.
 fn assert_stats_fields(stats: &gst::Structure) {
     let stages = STAGES.map(|stage| format!("stage-{stage}-p50-ns"));

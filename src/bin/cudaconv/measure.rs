@@ -40,6 +40,12 @@ impl Sample {
         })
     }
 
+    /// It was passed on as it came: every other frame is worked on.
+    pub fn bypassed(&self) -> bool {
+        let worked = &self.stages[1..COUNTED];
+        worked.iter().all(|time| *time == 0)
+    }
+
     /// The part of the latency that no stage accounts for.
     pub fn unaccounted(&self) -> u64 {
         let counted: u64 = self.stages[..COUNTED].iter().sum();
@@ -291,6 +297,7 @@ mod tests {
         assert_eq!(sample.stages, [100, 0, 0, 600, 0, 5000]);
         assert_eq!((sample.frame, sample.pts), (3, None));
         assert_eq!(sample.unaccounted(), 300);
+        assert!(!sample.bypassed());
         assert!(sample.over_budget);
         assert_eq!(
             Sample::from_structure(&gst::Structure::new_empty("other")),

@@ -108,12 +108,14 @@ impl Line {
         }
     }
 
-    fn push(&self, number: usize) {
+    /// Gives the element frame `number` of those that go round.
+    pub fn push(&self, number: usize) {
         let frame = self.frames[number % self.frames.len()].copy();
         self.src.push(frame).expect("the element takes the frame");
     }
 
-    fn arrival(&self) -> Instant {
+    /// When the next frame came out, which is waited for.
+    pub fn arrival(&self) -> Instant {
         (self.arrivals.recv_timeout(PATIENCE)).expect("the frame comes out")
     }
 

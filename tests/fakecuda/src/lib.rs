@@ -18,6 +18,7 @@
 //! | `FAKECUDA_COMPUTE` | compute capability times ten, 90 unless said |
 //! | `FAKECUDA_MEMORY` | bytes of each device, 1 GiB unless said |
 //! | `FAKECUDA_DELAY_US` | each operation on a stream takes up to so much longer, 50 unless said |
+//! | `FAKECUDA_SERIAL` | 1: a kernel runs when no other does, as large ones do |
 //! | `FAKECUDA_FAIL` | `NAME:COUNT:CODE`: call number COUNT (from 1) of NAME returns CODE, `COUNT+` that one and all later; several parted by commas |
 //! | `FAKECUDA_FAULT` | the same for calls that put work on a stream: the call succeeds, the work fails when its turn comes |
 //! | `FAKECUDA_SLOW` | `NAME:COUNT:MICROSECONDS`: that call, or the work it puts on a stream, takes so much longer |

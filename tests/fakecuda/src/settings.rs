@@ -13,6 +13,8 @@ pub struct Settings {
     pub memory: u64,
     /// Longest added time of an operation.
     pub delay_us: u64,
+    /// Kernels run one at a time.
+    pub serial: bool,
 }
 
 pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| Settings {
@@ -24,6 +26,7 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| Settings {
     compute: number("FAKECUDA_COMPUTE", 90),
     memory: number("FAKECUDA_MEMORY", 1 << 30),
     delay_us: number("FAKECUDA_DELAY_US", 50),
+    serial: number("FAKECUDA_SERIAL", 0) != 0,
 });
 
 fn number<T: FromStr>(name: &str, default: T) -> T {

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{self, AssertUnwindSafe};
 use std::process;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -158,12 +158,17 @@ impl World {
     }
 }
 
+/// Held by the kernel that runs, where one does at a time.
+static KERNELS: Mutex<()> = Mutex::new(());
+
 /// The thread of one stream.
 fn run(handle: Handle, context: Handle, tasks: &Receiver<(u64, Task)>) {
     let random = RandomState::new();
     while let Ok((number, task)) = tasks.recv() {
         match task {
             Task::Work { call, run, fate } => {
+                let _alone =
+                    (SETTINGS.serial && call == "cuLaunchKernel").then(|| KERNELS.lock().unwrap());
                 thread::sleep(fate.delay);
                 delay(random.hash_one(number));
                 work(context, call, run, fate.fault);

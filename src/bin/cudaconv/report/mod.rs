@@ -9,7 +9,7 @@ use gst::glib;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::machine;
-use crate::measure::{self, COUNTED, STAGES, milliseconds};
+use crate::measure::{self, COUNTED, Quantiles, STAGES, milliseconds};
 use crate::summary::Summary;
 
 const STYLE: &str = include_str!("style.css");
@@ -24,6 +24,7 @@ pub fn write(path: &Path, summary: &Summary) -> std::io::Result<()> {
 
 fn page(summary: &Summary) -> Markup {
     let kernel = summary.setting("kernel");
+    let (samples, stats) = (&summary.seen.samples, &summary.seen.stats);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -44,8 +45,9 @@ fn page(summary: &Summary) -> Markup {
                     p.verdict.over[summary.seen.stats.over_budget > 0] { (summary.verdict()) }
                 }
                 main {
-                    (plot::plots(&summary.seen.samples, summary.seen.stats.budget))
-                    section { h2 { "Latency by stage" } (table(summary)) }
+                    p.story { (story(summary)) }
+                    (plot::plots(samples, stats.frames_in, stats.budget))
+                    section { h2 { "Latency by stage" } (table(summary)) (stages(summary)) }
                     section { h2 { "Run" } (pairs(facts(summary))) }
                     section { h2 { "Settings" } (settings(summary)) }
                     section { h2 { "Machine and versions" } (pairs(versions(summary))) }
@@ -86,10 +88,74 @@ fn table(summary: &Summary) -> Markup {
                 }
             }
         }
-        p.note {
-            "Latency runs from a frame’s arrival at the filter until it is ready. "
-            (STAGES[COUNTED..].join(", "))
-            " is time that only the elements behind the filter took: it is not part of the latency."
+    }
+}
+
+/// What was done and how it went, for somebody who was not there.
+fn story(summary: &Summary) -> String {
+    let stats = &summary.seen.stats;
+    let mut text = format!(
+        "{} frames came in and {} went out, filtered with {} on {}. ",
+        stats.frames_in,
+        stats.frames_out,
+        summary.setting("kernel"),
+        stats.device
+    );
+    if stats.frames_out > 0 {
+        let samples = &summary.seen.samples;
+        let latency = match samples.is_empty() {
+            true => stats.latency,
+            false => Quantiles::of(samples.iter().map(|sample| sample.latency)),
+        };
+        text += &format!(
+            "Half of them were ready within {} ms of their arrival, and 99 of 100 within {} ms; \
+             the slowest took {} ms. ",
+            milliseconds(latency.p50),
+            milliseconds(latency.p99),
+            milliseconds(latency.max)
+        );
+    }
+    text += &format!(
+        "A frame that takes longer than the budget of {} ms is late.",
+        milliseconds(stats.budget)
+    );
+    if stats.dropped > 0 {
+        text += &format!(" {} frames were dropped.", stats.dropped);
+    }
+    if stats.bypassed > 0 {
+        text += &format!(" {} frames were passed on unfiltered.", stats.bypassed);
+    }
+    if stats.dropped + stats.bypassed > 0 {
+        text += " The marks under the first plot show which.";
+    }
+    text
+}
+
+/// What each stage is, of those that took any time.
+fn stages(summary: &Summary) -> Markup {
+    let meanings = [
+        "for frames before it to be done, and for the processor to get to it",
+        "its copy into memory that the GPU can read",
+        "its way to the GPU",
+        "the filter itself",
+        "its way back from the GPU, and out of that memory",
+        "ready, or waiting, only because what comes behind the filter did not take earlier frames: \
+         not part of the latency",
+    ];
+    let rows = measure::rows(&summary.seen.samples, &summary.seen.stats);
+    let took_time = |name: &str| {
+        let row = rows.iter().find(|row| row.name == name);
+        row.is_some_and(|row| row.rest.map_or(row.p50, |rest| rest.max) > 0)
+    };
+    html! {
+        p.note { "Latency runs from a frame’s arrival at the filter until it is ready to go on. It is made of:" }
+        dl.stages {
+            @for (index, (name, meaning)) in STAGES.iter().zip(meanings).enumerate() {
+                @if index == COUNTED {
+                    dt { "other" } dd { "all else, such as getting memory" }
+                }
+                @if took_time(name) { dt { (name) } dd { (meaning) } }
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The plots: latency of every frame against the budget, and how often which latency occurred.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use maud::{Markup, html};
 
@@ -42,22 +43,29 @@ fn columns(samples: &[Sample]) -> Vec<Column> {
         .collect()
 }
 
-/// All plots of a run; nothing without frames.
-pub fn plots(samples: &[Sample], budget: u64) -> Markup {
+/// What became of frames that were not filtered, and the numbers of these frames, in runs.
+type Marks = (&'static str, Vec<Range<u64>>);
+
+/// All plots of a run into which `frames` came; nothing without frames.
+pub fn plots(samples: &[Sample], frames: u64, budget: u64) -> Markup {
     if samples.is_empty() {
         return html! { p.note { "There are no latencies of single frames to plot." } };
     }
+    let marks = [
+        ("dropped", dropped(samples, frames)),
+        ("bypassed", bypassed(samples)),
+    ];
     let quantiles = Quantiles::of(samples.iter().map(|sample| sample.latency));
     let columns = columns(samples);
     let enlarged = (quantiles.p99 as f64) < ENLARGE_BELOW * budget as f64;
     html! {
         section {
             h2 { "Latency of every frame" }
-            (legend(&columns))
-            (timeline(&columns, ceiling(&quantiles, budget), budget))
+            (legend(&columns, &marks))
+            (timeline(&columns, &marks, ceiling(&quantiles, budget), budget))
             @if enlarged {
                 h3 { "The same, enlarged" }
-                (timeline(&columns, ceiling(&quantiles, 0), budget))
+                (timeline(&columns, &marks, ceiling(&quantiles, 0), budget))
             }
             @if samples.len() > columns.len() {
                 p.note {
@@ -67,7 +75,7 @@ pub fn plots(samples: &[Sample], budget: u64) -> Markup {
             }
         }
         section {
-            h2 { "How often" }
+            h2 { "How many frames took how long" }
             (histogram(samples, &quantiles, budget))
         }
     }
@@ -86,7 +94,7 @@ fn ceiling(quantiles: &Quantiles, budget: u64) -> f64 {
 }
 
 /// Stages that occur, and the part of the latency that belongs to none.
-fn legend(columns: &[Column]) -> Markup {
+fn legend(columns: &[Column], marks: &[Marks]) -> Markup {
     let occurs = |index: usize| columns.iter().any(|c| parts(&c.worst)[index].1 > 0);
     html! {
         p.legend {
@@ -94,6 +102,9 @@ fn legend(columns: &[Column]) -> Markup {
                 @if occurs(index) { span { span class={ "key " (name) } {} (name) } }
             }
             span { span.key.line {} "budget" }
+            @for (name, _) in marks.iter().filter(|(_, runs)| !runs.is_empty()) {
+                span { span class={ "key mark " (name) } {} (name) }
+            }
         }
     }
 }
@@ -107,18 +118,20 @@ fn parts(sample: &Sample) -> [(&'static str, u64); COUNTED + 1] {
     parts
 }
 
-fn timeline(columns: &[Column], ceiling: f64, budget: u64) -> Markup {
+fn timeline(columns: &[Column], marks: &[Marks], ceiling: f64, budget: u64) -> Markup {
     let y = Scale {
         low: 0.0,
         high: ceiling,
         from: BOTTOM,
         to: TOP,
     };
-    let first = columns.first().map_or(0, |column| column.first) as f64;
-    let end = columns.last().map_or(0, |column| column.last) as f64 + 1.0;
+    // Frames at the beginning and the end may have been dropped.
+    let dropped = marks.iter().flat_map(|(_, runs)| runs);
+    let first = columns.first().map_or(0, |column| column.first);
+    let end = columns.last().map_or(0, |column| column.last) + 1;
     let x = Scale {
-        low: first,
-        high: end,
+        low: dropped.clone().map(|run| run.start).fold(first, u64::min) as f64,
+        high: dropped.map(|run| run.end).fold(end, u64::max) as f64,
         from: LEFT,
         to: RIGHT,
     };
@@ -131,6 +144,9 @@ fn timeline(columns: &[Column], ceiling: f64, budget: u64) -> Markup {
                 path class=(name) d=(stage_path(columns, index, &y, spans)) {}
             }
             (budget_across(&y, budget))
+            @for (name, runs) in marks.iter().filter(|(_, runs)| !runs.is_empty()) {
+                path class=(name) d=(marks_path(runs, &x)) {}
+            }
             @for column in columns {
                 @let (left, right) = spans(column);
                 @if column.worst.latency as f64 > ceiling { (beyond((left + right) / 2.0)) }
@@ -140,6 +156,59 @@ fn timeline(columns: &[Column], ceiling: f64, budget: u64) -> Markup {
             }
         }
     }
+}
+
+/// The numbers of frames that came in and never went out, in runs.
+fn dropped(samples: &[Sample], frames: u64) -> Vec<Range<u64>> {
+    let mut runs = Vec::new();
+    let mut expected = 0;
+    let numbers = samples.iter().map(|sample| sample.frame);
+    for number in numbers.chain([frames]) {
+        if number > expected {
+            runs.push(expected..number);
+        }
+        expected = expected.max(number + 1);
+    }
+    runs
+}
+
+/// The numbers of frames that were passed on unfiltered, in runs.
+fn bypassed(samples: &[Sample]) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for sample in samples.iter().filter(|sample| sample.bypassed()) {
+        match runs.last_mut() {
+            Some(last) if last.end == sample.frame => last.end += 1,
+            _ => runs.push(sample.frame..sample.frame + 1),
+        }
+    }
+    runs
+}
+
+/// A mark under the axis for every frame of `runs`; those that would touch are one.
+fn marks_path(runs: &[Range<u64>], x: &Scale) -> String {
+    const NARROWEST: f64 = 2.0;
+    let mut marks: Vec<(f64, f64)> = Vec::new();
+    for run in runs {
+        let (left, right) = (x.at(run.start as f64), x.at(run.end as f64));
+        let right = right.max(left + NARROWEST);
+        match marks.last_mut() {
+            Some(last) if left <= last.1 => last.1 = right,
+            _ => marks.push((left, right)),
+        }
+    }
+    let mut path = String::new();
+    for (left, right) in marks {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            path,
+            "M{} {}H{}v5H{}z",
+            pixel(left),
+            BOTTOM,
+            pixel(right),
+            pixel(left)
+        );
+    }
+    path
 }
 
 /// The bars of one stage as one path, each on top of the stages before it.
@@ -197,6 +266,9 @@ fn describe(column: &Column) -> String {
     let _ = write!(text, ": {} ms", milliseconds(worst.latency));
     if worst.over_budget {
         text.push_str(", over budget");
+    }
+    if worst.bypassed() {
+        text.push_str(", passed on unfiltered");
     }
     for (name, time) in parts(worst).into_iter().filter(|(_, time)| *time > 0) {
         let _ = write!(text, "\n{name} {} ms", milliseconds(time));
@@ -391,9 +463,41 @@ mod tests {
         let quantiles = Quantiles::of(all.iter().map(|s| s.latency));
         assert!(ceiling(&quantiles, 33_000_000) < 40_000_000.0);
         assert!(ceiling(&quantiles, 0) < 3_000_000.0);
-        let text = plots(&all, 33_000_000).into_string();
+        let text = plots(&all, 1000, 33_000_000).into_string();
         assert_eq!(text.matches("class=\"beyond\"").count(), 2);
         assert!(text.contains("1 of 1000 frames took longer"));
+    }
+
+    #[test]
+    fn frames_that_did_not_come_out_are_marked() {
+        let mut all = samples(vec![1000; 10]);
+        all.remove(7);
+        all.drain(3..5);
+        all.remove(0);
+        assert_eq!(dropped(&all, 13), [0..1, 3..5, 7..8, 10..13]);
+        let mut unfiltered = all.clone();
+        for sample in &mut unfiltered[1..3] {
+            sample.stages = [500, 0, 0, 0, 0, 0];
+        }
+        assert_eq!(bypassed(&unfiltered), [2..3, 5..6]);
+        let page = plots(&all, 13, 2000).into_string();
+        let path = page.split("path class=\"dropped\" d=\"").nth(1).unwrap();
+        assert_eq!(path.split('"').next().unwrap().matches('M').count(), 4);
+        assert!(
+            plots(&samples([1, 2]), 2, 9)
+                .into_string()
+                .find("dropped")
+                .is_none()
+        );
+        // However many there are, marks that touch are one.
+        let x = Scale {
+            low: 0.0,
+            high: 1e6,
+            from: 0.0,
+            to: 500.0,
+        };
+        let every_other: Vec<_> = (0..500_000).map(|n| 2 * n..2 * n + 1).collect();
+        assert_eq!(marks_path(&every_other, &x).matches('M').count(), 1);
     }
 
     #[test]

@@ -1,0 +1,315 @@
+//! Latency regression: a fixed set of streams, judged by ratios to a floor measured in the same run
+//! and by structure.
+//!
+//! `scripts/bench.sh latency` compares all with the device's baseline in `tests/latency/` and fails
+//! where something got worse; `--update` makes the baseline anew. What runs with the other tests
+//! compares within the run only.
+
+#[path = "latency/baseline.rs"]
+mod baseline;
+#[path = "latency/busy.rs"]
+mod busy;
+#[path = "common/mod.rs"]
+mod common;
+#[path = "latency/compare.rs"]
+mod compare;
+#[path = "latency/floor.rs"]
+mod floor;
+#[allow(dead_code)] // of the benchmark that it belongs to
+#[path = "bench/gpu/line.rs"]
+mod line;
+#[path = "latency/scenario.rs"]
+mod scenario;
+#[path = "latency/stream.rs"]
+mod stream;
+
+use common::{frames, pads, stages};
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use baseline::{Baseline, Worse, worse};
+use busy::Usage;
+use common::watchdog::{measured, watched};
+use compare::alternately;
+use gstcudaconv::engine::Engine;
+use gstcudaconv::engine::cpu::CpuEngine;
+use gstcudaconv::engine::cuda::CudaEngine;
+use gstcudaconv::filter::spec::Kernel;
+use line::Memory;
+use scenario::{Pace, Scenario};
+use stream::{Least, Streams, most_in_flight};
+
+/// A processor that others use too, and a GPU that nobody else does.
+const CPU_TOLERANCE: f64 = 1.4;
+const GPU_TOLERANCE: f64 = 1.15;
+/// How long a scenario runs in a pass: many ticks of the clock that processes are accounted by.
+const PASS: Duration = Duration::from_millis(300);
+/// Passes over all scenarios: what disturbs one rarely disturbs all.
+const PASSES: usize = 4;
+/// The same for a baseline, which is to hold the least that this device reaches.
+const BASELINE_PASSES: usize = 12;
+/// Passes more over what looks worse, before it is said to be.
+const MORE_PASSES: usize = 60;
+
+/// Name and scenarios of what is measured: the GPU where one is required, else the CPU.
+fn device() -> (String, f64, Vec<Scenario>) {
+    if std::env::var("CUDACONV_GPU").is_ok_and(|value| value == "required") {
+        let engine = CudaEngine::open(-1, 2).unwrap_or_else(|error| panic!("{error}"));
+        return (engine.device().into(), GPU_TOLERANCE, scenario::of_gpu());
+    }
+    let engine = CpuEngine::new().expect("threads");
+    (engine.device().into(), CPU_TOLERANCE, scenario::of_cpu())
+}
+
+/// What was measured of each scenario, by name.
+type Measured = BTreeMap<String, Seen>;
+
+/// The least of all passes, and how much of the machine others took in the quietest.
+struct Seen {
+    least: Least,
+    others: f64,
+}
+
+/// More than this, and a pass says little.
+const QUIET: f64 = 0.1;
+
+/// Runs `scenario` for a pass.
+fn pass(scenario: &Scenario, measured: &mut Measured) {
+    let mut streams = Streams::start(scenario);
+    let usage = Usage::now();
+    let started = Instant::now();
+    while started.elapsed() < PASS {
+        streams.round();
+    }
+    let others = usage.share_of_others();
+    let seen = measured.entry(scenario.to_string()).or_insert(Seen {
+        least: Least::default(),
+        others,
+    });
+    seen.least.keep_all(streams.least());
+    seen.others = seen.others.min(others);
+}
+
+/// What came of a comparison with the baseline.
+#[derive(Default)]
+struct Verdict {
+    worse: Vec<Worse>,
+    /// Lines about what could not be judged.
+    open: Vec<String>,
+}
+
+/// What is worse than before, after looking at it again and again.
+fn judge(before: &Baseline, measured: &mut Measured, scenarios: &[Scenario]) -> Verdict {
+    let compare = |scenario: &Scenario, measured: &Measured| {
+        let name = scenario.to_string();
+        let (_, figures) = before.scenarios.get(&name)?;
+        let after = measured[&name].least.ratios();
+        Some(worse(&name, figures, &after, before.tolerance))
+    };
+    for _ in 0..MORE_PASSES {
+        for scenario in scenarios {
+            if compare(scenario, measured).is_some_and(|found| !found.is_empty()) {
+                pass(scenario, measured);
+            }
+        }
+    }
+    let mut verdict = Verdict::default();
+    for scenario in scenarios {
+        let others = measured[&scenario.to_string()].others;
+        match compare(scenario, measured) {
+            None => verdict.open.push(format!(
+                "new: {scenario}: there is nothing to compare it with"
+            )),
+            Some(found) if !found.is_empty() && others > QUIET => verdict.open.push(format!(
+                "busy: {scenario}: no verdict, as other processes took {:.0} % of the processor",
+                others * 100.0
+            )),
+            Some(found) => verdict.worse.extend(found),
+        }
+    }
+    verdict
+}
+
+/// `scripts/bench.sh latency` runs this.
+#[test]
+#[ignore = "a measurement of minutes, for a machine that has nothing else to do"]
+fn against_the_baseline() {
+    common::init();
+    let (device, tolerance, scenarios) = device();
+    let update = std::env::var_os("CUDACONV_LATENCY_UPDATE").is_some();
+    let mut measured = Measured::new();
+    for _ in 0..if update { BASELINE_PASSES } else { PASSES } {
+        scenarios
+            .iter()
+            .for_each(|scenario| pass(scenario, &mut measured));
+    }
+    println!("{device}: multiples of the floor");
+    for (name, Seen { least, others }) in &measured {
+        let shown = least
+            .ratios()
+            .into_iter()
+            .filter(|(_, ratio)| *ratio >= 0.01);
+        let shown: Vec<String> = shown
+            .map(|(stage, ratio)| format!("{stage} {ratio:.2}"))
+            .collect();
+        println!(
+            "  {name}: floor {:.1} us; {}; others {:.0} %",
+            least.floor,
+            shown.join(", "),
+            others * 100.0
+        );
+    }
+    if update {
+        let entry = |(name, Seen { least, .. })| (name, (least.floor, least.ratios()));
+        let now = Baseline {
+            device,
+            tolerance,
+            scenarios: measured.into_iter().map(entry).collect(),
+        };
+        let file = now.write().expect("the baseline can be written");
+        println!("baseline written: {}", file.display());
+        return;
+    }
+    let Some(before) = Baseline::read(&device) else {
+        println!("there is no baseline of {device}: make one with --update");
+        return;
+    };
+    let verdict = judge(&before, &mut measured, &scenarios);
+    verdict.open.iter().for_each(|line| println!("{line}"));
+    verdict.worse.iter().for_each(|worse| println!("{worse}"));
+    println!(
+        "{} scenarios compared, {} without a verdict, {} stages worse",
+        scenarios.len(),
+        verdict.open.len(),
+        verdict.worse.len()
+    );
+    assert!(verdict.worse.is_empty(), "latency got worse");
+}
+
+/// Reported: an asynchronous element holds a frame until the next one comes, or takes more and more
+/// frames that nobody asks for.
+#[test]
+fn no_scenario_holds_a_frame_or_takes_more_than_it_has_slots_for() {
+    watched(|| {
+        for scenario in scenario::of_cpu() {
+            // Waits for each frame before the next is sent.
+            let single = Scenario {
+                pace: Pace::Single,
+                ..scenario.clone()
+            };
+            drop(Streams::start(&single));
+            let single = Scenario {
+                instances: 1,
+                ..scenario.clone()
+            };
+            for depth in [1, 2] {
+                let scenario = Scenario {
+                    depth,
+                    ..single.clone()
+                };
+                let most = most_in_flight(&scenario);
+                assert!(
+                    most <= depth as usize + 1,
+                    "{scenario}: {most} at depth {depth}"
+                );
+            }
+        }
+    });
+}
+
+/// The stages in which `slow` takes more than `tolerance` times what `plain` does, measured by turns.
+fn found_worse(plain: &Scenario, slow: &Scenario, rounds: usize, tolerance: f64) -> Vec<String> {
+    let (before, after) = alternately(plain, slow, rounds, |_| ());
+    let found = worse(&plain.to_string(), &before, &after, tolerance);
+    found.iter().for_each(|worse| println!("{worse}"));
+    found.into_iter().map(|worse| worse.stage).collect()
+}
+
+/// Between the noise and the slowdown of half that is looked for.
+const SLOWER_THAN_NOISE: f64 = 1.25;
+
+/// A `part`th more rows: as much more work in every stage that works.
+fn more(scenario: &Scenario, part: u32) -> Scenario {
+    Scenario {
+        height: scenario.height + scenario.height / part,
+        ..scenario.clone()
+    }
+}
+
+#[test]
+fn half_as_much_work_more_is_found_and_none_is_not() {
+    watched(|| {
+        let single = Scenario {
+            kernel: Kernel::Bilateral,
+            radius: 5,
+            ..Scenario::small("cpu")
+        };
+        // Frames wait for the one slot.
+        let file = Scenario {
+            pace: Pace::File,
+            depth: 1,
+            ..single.clone()
+        };
+        for (scenario, wanted) in [
+            (&single, vec!["kernel", "latency", "outside"]),
+            (&file, vec!["kernel", "latency", "period", "wait"]),
+        ] {
+            measured(|| {
+                let none = found_worse(scenario, scenario, 6, SLOWER_THAN_NOISE);
+                let found = found_worse(scenario, &more(scenario, 2), 6, SLOWER_THAN_NOISE);
+                match none.is_empty() && found == wanted {
+                    true => Ok(()),
+                    false => Err(format!("{scenario}: unchanged {none:?}, slower {found:?}")),
+                }
+            });
+        }
+    });
+}
+
+/// A GPU that has nothing else to do is told from one that takes a fifth more.
+#[test]
+#[ignore = "for a machine with a GPU"]
+fn a_fifth_more_work_is_found_on_a_gpu_and_none_is_not() {
+    const A_TENTH: f64 = 1.1;
+    common::init();
+    let base = Scenario {
+        format: "RGBA",
+        width: 1920,
+        height: 1080,
+        memory: Memory::Pinned,
+        ..Scenario::small("cuda")
+    };
+    let kernel = Scenario {
+        kernel: Kernel::Bilateral,
+        radius: 7,
+        ..base.clone()
+    };
+    let foreign = Scenario {
+        memory: Memory::Foreign,
+        ..base.clone()
+    };
+    let file = Scenario {
+        pace: Pace::File,
+        depth: 1,
+        ..base.clone()
+    };
+    let scenarios = [
+        (base, vec!["upload", "download", "latency", "outside"]),
+        (kernel, vec!["kernel"]),
+        (foreign, vec!["copy-in"]),
+        (file, vec!["wait", "period"]),
+    ];
+    for (scenario, wanted) in scenarios {
+        measured(|| {
+            println!("{scenario}, unchanged and with a fifth more:");
+            let none = found_worse(&scenario, &scenario, 20, A_TENTH);
+            let found = found_worse(&scenario, &more(&scenario, 5), 20, A_TENTH);
+            let all = wanted.iter().all(|stage| found.iter().any(|f| f == stage));
+            match none.is_empty() && all {
+                true => Ok(()),
+                false => Err(format!("{scenario}: unchanged {none:?}, slower {found:?}")),
+            }
+        });
+    }
+}
