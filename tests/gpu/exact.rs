@@ -336,6 +336,53 @@ fn the_largest_kernels() {
     tally.report("largest kernels");
 }
 
+/// Edges of the kernels of 3 x 3 taps, which read and write 16 bytes at a time, 512 across a block.
+#[test]
+fn rows_of_any_length_of_the_smallest_kernels() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let widths = [
+        1, 2, 3, 5, 6, 8, 11, 15, 16, 17, 33, 127, 129, 171, 511, 513,
+    ];
+    let heights = [1, 2, 3, 8, 9];
+    let kernels = [
+        Kernel::Gauss3,
+        Kernel::Sharpen,
+        Kernel::Box3,
+        Kernel::Sobel,
+        Kernel::Emboss,
+    ];
+    let mut turn = 0;
+    for format in [
+        gst_video::VideoFormat::Gray8,
+        gst_video::VideoFormat::Nv12,
+        gst_video::VideoFormat::Rgb,
+        gst_video::VideoFormat::Rgba,
+        gst_video::VideoFormat::Bgrx,
+        gst_video::VideoFormat::Gbr,
+    ] {
+        for &width in &widths {
+            for &height in &heights {
+                turn += 1;
+                if support::quick() && turn % 16 != 0 {
+                    continue;
+                }
+                let layout = support::layout(format, width, height);
+                for (index, border) in all_of::<Border>().into_iter().enumerate() {
+                    let spec = FilterSpec {
+                        kernel: kernels[(turn + index) % kernels.len()],
+                        border,
+                        border_value: 201.0,
+                        ..FilterSpec::default()
+                    };
+                    compare(&mut tally, &engines, &spec, &layout, turn % 3 == 0, 0);
+                }
+            }
+        }
+    }
+    tally.report("smallest kernels' edges");
+}
+
 /// Edges of blocks and tiles: every residue of width and height.
 #[test]
 fn every_size_up_to_a_few_tiles() {

@@ -1,6 +1,6 @@
 //! Which kernel computes a job of a plan.
 
-use super::abi::{Kernel, Needs};
+use super::abi::{DIRECT3_SUM, Kernel, Needs, Parameter, direct3};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
@@ -28,12 +28,13 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
     use Kernel::*;
     let (for_u8, for_u16) = match (&job.operation, algorithm) {
         (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (_, Algorithm::Direct) => return small_direct(layout, job),
         (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
-        (Operation::Bilateral(bilateral), Algorithm::Tile | Algorithm::Direct) => {
+        (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
-        (_, Algorithm::Tile | Algorithm::Direct) => (ConvolveTileU8, ConvolveTileU16),
+        (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job).unwrap_or(SeparableU8),
             SeparableU16,
@@ -44,6 +45,64 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
         Sample::U8 => for_u8,
         Sample::U16Le { .. } | Sample::U16Be => for_u16,
     })
+}
+
+/// Whether there is a kernel of `Algorithm::Direct` for `job`.
+pub fn has_direct(layout: &Layout, job: &Job) -> bool {
+    small_direct(layout, job).is_some()
+}
+
+/// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
+pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
+    kernel.parameter() != Parameter::Direct3 || is_in_rows_of_bytes(layout, job)
+}
+
+/// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is
+/// done with them is told by a byte's place in its word.
+fn is_in_rows_of_bytes(layout: &Layout, job: &Job) -> bool {
+    let channels = &job.group.channels;
+    let alone = (channels.iter()).all(|channel| (channel.step, channel.offset) == (1, 0));
+    let packed = job.group.is_packed(1);
+    let alike = job.actions.iter().all(|action| *action == job.actions[0]);
+    layout.sample == Sample::U8 && (alone || (packed && (channels.len() != 3 || alike)))
+}
+
+/// The kernel of 3 x 3 taps for `job`, if its sums are small whole numbers.
+fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
+    let (rx, ry) = radius(&job.operation);
+    let rows = is_in_rows_of_bytes(layout, job) && edge_is_code(layout, job);
+    if job.premultiply || rx.max(ry) > 1 || !rows {
+        return None;
+    }
+    let small = |kernel: &Correlation| {
+        let sum = kernel.taps.sum_of_magnitudes();
+        kernel.taps.are_whole() && sum <= DIRECT3_SUM as f64
+    };
+    match &job.operation {
+        Operation::Correlate(kernel) if small(kernel) => {
+            Some(match adds_whole_numbers(kernel, job) {
+                true => Kernel::Direct3U8,
+                false => Kernel::Direct3DividedU8,
+            })
+        }
+        Operation::Magnitude { x, y } if small(x) && small(y) => Some(Kernel::Direct3MagnitudeU8),
+        _ => None,
+    }
+}
+
+/// Whether sums of code values less 128 are divided by a power of two, and a whole number is added
+/// that leaves them in the range in which float16 rounds to whole numbers.
+fn adds_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
+    let divisor = kernel.divisor;
+    let power_of_two = divisor.to_bits() & 0x7f_ffff == 0;
+    let is_whole = |action: &Action| match *action {
+        Action::Filter { zero, offset, .. } => {
+            let bias = direct3::bias(zero, offset, kernel.taps.sum(), divisor);
+            bias.fract() == 0.0 && bias.abs() <= 512.0
+        }
+        Action::Copy | Action::Fill(_) => true,
+    };
+    power_of_two && (1.0..=1024.0).contains(&divisor) && job.actions.iter().all(is_whole)
 }
 
 fn is_separable(operation: &Operation) -> bool {
@@ -153,13 +212,14 @@ mod tests {
 
     use Kernel::*;
     use gst_video::VideoFormat as Format;
-    use spec::Kernel::{Bilateral, Custom, Emboss, Gauss, Gauss3, Gauss9, Sobel};
+    use spec::Kernel::{Bilateral, Box3, Custom, Emboss, Gauss, Gauss3, Gauss9, Scharr, Sobel};
 
     #[test]
     fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
-        assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [SeparableU8R1; 2]);
+        assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [Direct3U8; 2]);
         assert_eq!(kernels(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
-        assert_eq!(kernels(Format::Gray8, &of(Sobel)), [SeparableU8R1]);
+        assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
+        assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
         let radius = |radius| FilterSpec {
             radius,
             ..of(Gauss)
@@ -174,6 +234,32 @@ mod tests {
     }
 
     #[test]
+    fn few_small_whole_weights_have_kernels_of_their_own() {
+        assert_eq!(kernels(Format::I420, &of(Gauss3)), [Direct3U8; 3]);
+        assert_eq!(kernels(Format::Rgba, &of(Emboss)), [Direct3U8]);
+        assert_eq!(kernels(Format::Gbr, &of(Gauss3)), [Direct3U8]);
+        assert_eq!(kernels(Format::Bgr, &of(Box3)), [Direct3DividedU8]);
+        // Luma is filtered, chroma filled by the same kernel.
+        assert_eq!(
+            kernels(Format::Nv12, &of(Sobel)),
+            [Direct3MagnitudeU8, ConvolveNaiveU8]
+        );
+        let half = FilterSpec {
+            bias: 0.5,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray8, &half), [Direct3DividedU8]);
+        // Samples with others in between.
+        assert_eq!(kernels(Format::Yuy2, &of(Gauss3)), [SeparableU8R1; 2]);
+        assert_eq!(kernels(Format::Gray16Le, &of(Gauss3)), [SeparableU16]);
+        let separable = FilterSpec {
+            method: spec::Method::Separable,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray8, &separable), [SeparableU8R1]);
+    }
+
+    #[test]
     fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
         let premultiplied = FilterSpec {
             alpha: spec::Alpha::Premultiply,
@@ -185,10 +271,7 @@ mod tests {
             border_value,
             ..of(kernel)
         };
-        assert_eq!(
-            kernels(Format::Gray8, &constant(Gauss3, 7.0)),
-            [SeparableU8R1]
-        );
+        assert_eq!(kernels(Format::Gray8, &constant(Gauss3, 7.0)), [Direct3U8]);
         assert_eq!(
             kernels(Format::Gray8, &constant(Gauss3, 7.5)),
             [SeparableU8]
@@ -210,7 +293,11 @@ mod tests {
 
     #[test]
     fn full_kernels_are_for_tiles() {
-        assert_eq!(kernels(Format::Gray8, &of(Emboss)), [ConvolveTileU8]);
+        let custom = FilterSpec {
+            matrix: "1 2 3; 4 5 6; 7 8 10".parse().ok(),
+            ..of(Custom)
+        };
+        assert_eq!(kernels(Format::Gray8, &custom), [ConvolveTileU8]);
         assert_eq!(kernels(Format::P01010le, &of(Emboss)), [ConvolveTileU16; 2]);
         let naive = FilterSpec {
             method: spec::Method::Naive,

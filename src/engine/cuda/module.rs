@@ -24,6 +24,9 @@ pub fn ptx(module: Module) -> &'static str {
         };
     }
     match module {
+        Module::Direct3U8 => file!("direct3_u8"),
+        Module::Direct3DividedU8 => file!("direct3_divided_u8"),
+        Module::Direct3MagnitudeU8 => file!("direct3_magnitude_u8"),
         Module::ConvolveNaive => file!("convolve_naive"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),

@@ -3,7 +3,9 @@
 
 use super::launch::Filter;
 use super::linear::kernels;
-use crate::abi::{Channel, Frame, Job, Kernel, Needs, action, border, distance, sample};
+use crate::abi::{
+    Channel, DIRECT3_SUM, Frame, Job, Kernel, Needs, action, border, distance, sample,
+};
 use crate::violation;
 
 /// Ends the process when `kernel` cannot compute what is asked of it.
@@ -40,6 +42,14 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
     let reach = radius.0.max(radius.1);
     let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
     match kernel {
+        Direct3U8 | Direct3DividedU8 | Direct3MagnitudeU8 => {
+            let (fits, text) = within(1);
+            unless(fits, &text);
+            let magnitude = kernel == Direct3MagnitudeU8;
+            let count = if magnitude { 2 } else { 1 };
+            unless(filter.kernel_count() == count, "so many kernels");
+            unless(filter.has_small_whole_weights(), "such weights");
+        }
         SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
             let (fits, text) = within(match kernel {
                 SeparableU8R1 => 1,
@@ -133,6 +143,18 @@ impl Filter {
             Filter::Linear(launch) => kernels(launch).iter().all(|taps| taps.separable == 1),
             Filter::Bilateral(_) => false,
         }
+    }
+
+    /// Of 3 x 3 weights in three lines each, as they come from the compact launch.
+    fn has_small_whole_weights(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        kernels(launch).iter().all(|taps| {
+            let weights = &launch.inline_weights[taps.first as usize..][..12];
+            let sum: f32 = weights.iter().map(|weight| weight.abs()).sum();
+            weights.iter().all(|weight| weight.fract() == 0.0) && sum <= DIRECT3_SUM as f32
+        })
     }
 
     fn kernel_count(&self) -> u32 {
