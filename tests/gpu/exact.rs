@@ -106,6 +106,35 @@ fn compare(
     interlaced: bool,
     tolerance: u32,
 ) {
+    let frames = Frames {
+        methods: &METHODS,
+        interlaced,
+        tolerance,
+    };
+    compare_by(tally, engines, spec, layout, frames);
+}
+
+/// What is compared, and how.
+#[derive(Clone, Copy)]
+struct Frames {
+    methods: &'static [Method],
+    interlaced: bool,
+    /// The largest difference that may be.
+    tolerance: u32,
+}
+
+fn compare_by(
+    tally: &mut Tally,
+    engines: &Engines,
+    spec: &FilterSpec,
+    layout: &Arc<Layout>,
+    frames: Frames,
+) {
+    let Frames {
+        methods,
+        interlaced,
+        tolerance,
+    } = frames;
     let heap = (Memory::Heap, TIGHT);
     let allocator = gstcudaconv::engine::Engine::allocator(&engines.gpu).expect("pinned memory");
     let pinned = (Memory::From(&allocator), TIGHT);
@@ -113,7 +142,7 @@ fn compare(
     let frame = support::frame(layout, seed, heap, heap, interlaced);
     let frame = support::on_cpu(&engines.cpu, spec, layout, frame);
     let expected = support::output_codes(layout, &frame);
-    for method in METHODS {
+    for &method in methods {
         let Some(plan) = support::plan(spec, method, layout, support::gpu_abilities()) else {
             continue;
         };
@@ -334,6 +363,42 @@ fn the_largest_kernels() {
         }
     }
     tally.report("largest kernels");
+}
+
+/// Pictures that fill a device have kernels of their own.
+#[test]
+fn the_bilateral_of_large_pictures() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let borders = all_of::<Border>();
+    let quick = support::quick();
+    for (format, width, height, radius) in [
+        (gst_video::VideoFormat::Gray8, 1281, 646, 7),
+        (gst_video::VideoFormat::Gray8, 1281, 646, 15),
+        (gst_video::VideoFormat::Nv12, 1302, 1290, 8),
+    ] {
+        let layout = support::layout(format, width, height);
+        for &border in borders.iter().take(if quick { 1 } else { borders.len() }) {
+            if quick && radius != 7 {
+                continue;
+            }
+            let spec = FilterSpec {
+                kernel: Kernel::Bilateral,
+                radius,
+                border,
+                border_value: 77.0,
+                ..FilterSpec::default()
+            };
+            let frames = Frames {
+                methods: &[Method::Auto],
+                interlaced: false,
+                tolerance: 1,
+            };
+            compare_by(&mut tally, &engines, &spec, &layout, frames);
+        }
+    }
+    tally.report("bilateral of large pictures");
+    assert!(tally.by_one * 1000 < tally.samples.max(1));
 }
 
 /// Edges of the kernels of 3 x 3 taps, which read and write 16 bytes at a time, 512 across a block.

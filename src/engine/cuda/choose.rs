@@ -6,8 +6,12 @@ use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
 use crate::filter::spec::{Border, Distance};
 
-/// Of the kernel that looks weights up.
+/// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
+const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
+/// Tiles of 32 x 64 of those kernels, which are blocks: with fewer, three for each of the 132
+/// multiprocessors of an H200, some of these would have too little to do.
+const FEW_TILES: usize = 400;
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -153,8 +157,9 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         Sample::U8 => Kernel::BilateralTileU8,
         _ => Kernel::BilateralTileU16,
     };
-    if bytes && !needs.joint && radius.0.max(radius.1) <= LARGEST_TABLE_RADIUS {
-        Kernel::BilateralTableU8
+    let table = by_table(job, radius).filter(|_| bytes && !needs.joint);
+    if let Some(table) = table {
+        table
     } else if bytes
         && all_joint
         && bilateral.distance == Distance::L1
@@ -167,6 +172,18 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         Kernel::BilateralNaiveU8
     } else {
         Kernel::BilateralNaiveU16
+    }
+}
+
+/// The kernel that looks weights up for pictures as large as `job`'s.
+fn by_table(job: &Job, radius: (usize, usize)) -> Option<Kernel> {
+    let tiles = job.group.width.div_ceil(32) * job.group.height.div_ceil(64);
+    match (radius.0.max(radius.1), tiles < FEW_TILES) {
+        (0..=LARGEST_TABLE_RADIUS, false) => Some(Kernel::BilateralTableU8),
+        (0..=LARGEST_TABLE_RADIUS, true) => Some(Kernel::BilateralTableSmallU8),
+        (0..=LARGEST_WIDE_TABLE_RADIUS, false) => Some(Kernel::BilateralWideTableU8),
+        (0..=LARGEST_WIDE_TABLE_RADIUS, true) => Some(Kernel::BilateralWideTableSmallU8),
+        _ => None,
     }
 }
 
@@ -194,8 +211,16 @@ mod tests {
 
     /// The kernels of the jobs of a plan for 64x48 pixels.
     fn kernels(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+        kernels_of(format, (64, 48), spec)
+    }
+
+    fn kernels_of(
+        format: gst_video::VideoFormat,
+        (width, height): (u32, u32),
+        spec: &FilterSpec,
+    ) -> Vec<Kernel> {
         gst::init().unwrap();
-        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let info = gst_video::VideoInfo::builder(format, width, height).build();
         let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
         let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
         let jobs = plan.jobs.iter();
@@ -308,7 +333,10 @@ mod tests {
 
     #[test]
     fn the_bilateral_goes_by_what_shares_a_weight() {
-        assert_eq!(kernels(Format::Nv12, &of(Bilateral)), [BilateralTableU8; 2]);
+        assert_eq!(
+            kernels(Format::Nv12, &of(Bilateral)),
+            [BilateralTableSmallU8; 2]
+        );
         assert_eq!(kernels(Format::Rgbx, &of(Bilateral)), [BilateralJointU8]);
         assert_eq!(kernels(Format::Gbr, &of(Bilateral)), [BilateralJointU8]);
         let euclidean = FilterSpec {
@@ -330,7 +358,7 @@ mod tests {
         );
         assert_eq!(
             kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
-            [BilateralTableU8]
+            [BilateralTableSmallU8]
         );
         let wide = FilterSpec {
             radius: 32,
@@ -339,6 +367,22 @@ mod tests {
         assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
         assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
         assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
+    }
+
+    #[test]
+    fn the_bilateral_of_grey_goes_by_radius_and_size() {
+        let radius = |radius| FilterSpec {
+            radius,
+            ..of(Bilateral)
+        };
+        let hd = |radius_of| kernels_of(Format::Nv12, (1920, 1080), &radius(radius_of));
+        assert_eq!(hd(8), [BilateralTableU8, BilateralTableSmallU8]);
+        assert_eq!(hd(15), [BilateralWideTableU8, BilateralTableSmallU8]);
+        assert_eq!(hd(32), [BilateralTileU8, BilateralWideTableSmallU8]);
+        assert_eq!(
+            kernels(Format::Gray8, &radius(16)),
+            [BilateralWideTableSmallU8]
+        );
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub fn ptx(module: Module) -> &'static str {
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),
         Module::BilateralTileU16 => file!("bilateral_tile_u16"),
         Module::BilateralTableU8 => file!("bilateral_table_u8"),
+        Module::BilateralTableSmallU8 => file!("bilateral_table_small_u8"),
+        Module::BilateralWideTableU8 => file!("bilateral_wide_table_u8"),
+        Module::BilateralWideTableSmallU8 => file!("bilateral_wide_table_small_u8"),
         Module::BilateralJointU8 => file!("bilateral_joint_u8"),
     }
 }

@@ -84,6 +84,9 @@ modules! {
     BilateralTileU8 = "bilateral_tile_u8",
     BilateralTileU16 = "bilateral_tile_u16",
     BilateralTableU8 = "bilateral_table_u8",
+    BilateralTableSmallU8 = "bilateral_table_small_u8",
+    BilateralWideTableU8 = "bilateral_wide_table_u8",
+    BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
 }
 
@@ -158,6 +161,11 @@ kernels! {
     /// Weights by a table: radius up to 8, channels with a weight of their own, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralTableU8 = "bilateral_table_u8", BilateralTableU8, Bilateral, Inline, 256, Samples(32), [64];
+    /// The same in smaller blocks, for pictures that have few of the others.
+    BilateralTableSmallU8 = "bilateral_table_small_u8", BilateralTableSmallU8, Bilateral, Inline, 128, Samples(32), [16];
+    /// The same as both, radius up to 16.
+    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 256, Samples(32), [64];
+    BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), [16];
     /// Three packed differences at once: joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];

@@ -69,8 +69,12 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
         }
         SeparableU8 | SeparableU16 => unless(filter.is_separable(), "kernels of other ranks"),
-        BilateralTableU8 => {
-            let (fits, text) = within(8);
+        BilateralTableU8
+        | BilateralTableSmallU8
+        | BilateralWideTableU8
+        | BilateralWideTableSmallU8 => {
+            let narrow = matches!(kernel, BilateralTableU8 | BilateralTableSmallU8);
+            let (fits, text) = within(if narrow { 8 } else { 16 });
             unless(fits, &text);
             unless(!needs.joint, "joint weights");
             unless(!needs.premultiplied, "premultiplication");
