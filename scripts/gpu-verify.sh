@@ -103,11 +103,12 @@ part_sanitizer() {
     found=
   done
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  sanitize "$found" memcheck exact::gauss5 exact::rows_of_any_length exact::emboss exact::sobel exact::custom exact::bilateral \
+  sanitize "$found" memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
+    exact::the_bilateral_of_large exact::emboss exact::sobel exact::custom exact::bilateral \
     exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
   # It follows every access to shared memory, and takes minutes for large windows.
   sanitize "$found" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
-    exact::scharr exact::bilateral
+    exact::scharr exact::separable_kernels_of_large exact::bilateral
 }
 
 part_figures() {

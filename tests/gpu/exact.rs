@@ -365,6 +365,43 @@ fn the_largest_kernels() {
     tally.report("largest kernels");
 }
 
+#[test]
+fn separable_kernels_of_large_pictures() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let kernels = [Kernel::Gauss5, Kernel::Gauss7, Kernel::Gauss9];
+    for (format, width, height) in [
+        (gst_video::VideoFormat::Gray8, 2561, 643),
+        (gst_video::VideoFormat::Rgba, 645, 641),
+        (gst_video::VideoFormat::Rgb, 853, 647),
+        (gst_video::VideoFormat::Nv12, 1798, 702),
+        (gst_video::VideoFormat::I420, 1801, 703),
+        (gst_video::VideoFormat::Gbr, 1027, 450),
+    ] {
+        let layout = support::layout(format, width, height);
+        for (turn, border) in all_of::<Border>().into_iter().enumerate() {
+            for (index, kernel) in kernels.into_iter().enumerate() {
+                if support::quick() && (turn % 2 == 1 || index != turn / 2) {
+                    continue;
+                }
+                let spec = FilterSpec {
+                    kernel,
+                    border,
+                    border_value: 201.0,
+                    ..FilterSpec::default()
+                };
+                let frames = Frames {
+                    methods: &[Method::Auto],
+                    interlaced: index == 1,
+                    tolerance: 0,
+                };
+                compare_by(&mut tally, &engines, &spec, &layout, frames);
+            }
+        }
+    }
+    tally.report("large pictures");
+}
+
 /// Pictures that fill a device have kernels of their own.
 #[test]
 fn the_bilateral_of_large_pictures() {

@@ -12,6 +12,8 @@ const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
 /// Tiles of 32 x 64 of those kernels, which are blocks: with fewer, three for each of the 132
 /// multiprocessors of an H200, some of these would have too little to do.
 const FEW_TILES: usize = 400;
+/// Tiles of 256 bytes by 64 of the kernels of whole numbers; with fewer, smaller ones are faster.
+const FEW_WHOLE_TILES: usize = 100;
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -124,6 +126,9 @@ fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
+    if let Some(kernel) = whole_separable(layout, job) {
+        return Some(kernel);
+    }
     let (rx, ry) = radius(&job.operation);
     let magnitude = matches!(job.operation, Operation::Magnitude { .. });
     match rx.max(ry) {
@@ -133,6 +138,38 @@ fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
         3 => Some(Kernel::SeparableU8R3),
         4 => Some(Kernel::SeparableU8R4),
         5..=8 => Some(Kernel::SeparableU8R8),
+        _ => None,
+    }
+}
+
+/// The kernel of whole numbers that computes `job`, of a picture that has blocks for a device.
+fn whole_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return None;
+    };
+    let Taps::Separable { horizontal, .. } = &kernel.taps else {
+        return None;
+    };
+    let planes = layout.planes.iter();
+    let tiles: usize = planes
+        .map(|size| size.row_bytes.div_ceil(256) * size.rows.div_ceil(64))
+        .sum();
+    let max_code = layout.max_code() as f32;
+    let of_16_bits = horizontal.iter().all(|&weight| weight >= 0.0)
+        && horizontal.iter().sum::<f32>() * max_code < 65536.0;
+    let by_power_of_two = kernel.divisor.to_bits() & 0x7f_ffff == 0;
+    let can = is_in_rows_of_bytes(layout, job)
+        && kernel.sums_are_whole(max_code)
+        && of_16_bits
+        && by_power_of_two;
+    if !can || tiles < FEW_WHOLE_TILES {
+        return None;
+    }
+    let (rx, ry) = radius(&job.operation);
+    match rx.max(ry) {
+        0..=2 => Some(Kernel::SeparableWholeU8R2),
+        3 => Some(Kernel::SeparableWholeU8R3),
+        4 => Some(Kernel::SeparableWholeU8R4),
         _ => None,
     }
 }
@@ -237,7 +274,9 @@ mod tests {
 
     use Kernel::*;
     use gst_video::VideoFormat as Format;
-    use spec::Kernel::{Bilateral, Box3, Custom, Emboss, Gauss, Gauss3, Gauss9, Scharr, Sobel};
+    use spec::Kernel::{
+        Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Scharr, Sobel,
+    };
 
     #[test]
     fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
@@ -282,6 +321,19 @@ mod tests {
             ..of(Gauss3)
         };
         assert_eq!(kernels(Format::Gray8, &separable), [SeparableU8R1]);
+    }
+
+    #[test]
+    fn whole_numbers_have_kernels_of_their_own_where_pictures_are_large() {
+        let hd = |format, preset| kernels_of(format, (1920, 1080), &of(preset));
+        assert_eq!(hd(Format::Nv12, Gauss7), [SeparableWholeU8R3; 2]);
+        assert_eq!(hd(Format::Rgba, Gauss5), [SeparableWholeU8R2]);
+        assert_eq!(hd(Format::Gray8, Gauss9), [SeparableWholeU8R4]);
+        assert_eq!(kernels(Format::Gray8, &of(Gauss9)), [SeparableU8R4]);
+        // Divided by 25.
+        assert_eq!(hd(Format::Gray8, Box5), [SeparableU8R2]);
+        assert_eq!(hd(Format::Yuy2, Gauss5), [SeparableU8R2; 2]);
+        assert_eq!(hd(Format::Gray8, Scharr), [SeparableU8R1]);
     }
 
     #[test]

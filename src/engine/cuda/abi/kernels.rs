@@ -28,7 +28,7 @@ enum Across {
     Samples(u32),
     /// As many as fill 128 bytes with the interleaved channels of a packed job, 96 for three.
     PackedBytes,
-    /// This many bytes of a packed job.
+    /// This many bytes of a packed job, or of one channel.
     Bytes(u32),
 }
 
@@ -80,6 +80,9 @@ modules! {
     SeparableU8R3 = "separable_u8_r3",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R8 = "separable_u8_r8",
+    SeparableWholeU8R2 = "separable_whole_u8_r2",
+    SeparableWholeU8R3 = "separable_whole_u8_r3",
+    SeparableWholeU8R4 = "separable_whole_u8_r4",
     BilateralNaive = "bilateral_naive",
     BilateralTileU8 = "bilateral_tile_u8",
     BilateralTileU16 = "bilateral_tile_u16",
@@ -151,6 +154,12 @@ kernels! {
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
     /// Up to 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
+    /// Up to 5 + 5 whole numbers, those across not negative and of 257 in all, with sums below
+    /// 2^24 and a power of two for the divisor; two samples an instruction across. As the ones
+    /// above otherwise, but of packed jobs of three channels these must all be treated alike.
+    SeparableWholeU8R2 = "separable_whole_u8_r2", SeparableWholeU8R2, Convolve, Inline, 128, Bytes(256), [64];
+    SeparableWholeU8R3 = "separable_whole_u8_r3", SeparableWholeU8R3, Convolve, Inline, 128, Bytes(256), [64];
+    SeparableWholeU8R4 = "separable_whole_u8_r4", SeparableWholeU8R4, Convolve, Inline, 128, Bytes(256), [64];
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
@@ -216,7 +225,8 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedBytes, ..) => job.width.div_ceil(128),
-        (Bytes(bytes), ..) => (job.width * job.channel_count).div_ceil(bytes),
+        (Bytes(bytes), 1, channels) => (job.width * channels).div_ceil(bytes),
+        (Bytes(bytes), ..) => job.width.div_ceil(bytes),
     }
 }
 
