@@ -6,22 +6,26 @@ set -euo pipefail
 
 usage() {
   cat <<TXT
-usage: scripts/gpu-verify.sh [--out FOLDER] [PART …]
+usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
 racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
+--together runs tests, element and sanitizer at the same time, after the parts that measure.
+SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
 TXT
 }
 
 out=$root/out/gpu
 parts=()
+together=
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --out) out=${2:?--out needs a folder}; shift ;;
+    --together) together=yes ;;
     modules | tests | element | sanitizer | figures | pipelines) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -40,12 +44,11 @@ cd "$root"
 sources=$(gpu_sources_sha256)
 kept=$root/out/gpu-parts/$sources
 mkdir -p "$kept"
-failed=0
 
 # note NAME RESULT: keeps the result of a test for the record.
 note() {
   printf '\n[[test]]\nname = "%s"\nresult = "%s"\n' "$1" "$2" >>"$records"
-  [ "$2" = ok ] || { failed=$((failed + 1)); say "FAILED: $1"; }
+  [ "$2" = ok ] || say "FAILED: $1"
 }
 
 # run_tests PREFIX SECONDS LOG PROGRAM ARGUMENT…: runs a test program and notes each of its tests.
@@ -91,7 +94,7 @@ part_element() {
 sanitize() {
   local program=$1 tool=$2
   shift 2
-  CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$program" --tool "$tool" --error-exitcode 9 \
+  CUDACONV_GPU_TESTS=quick run_tests "$tool/" "${SANITIZER_SECONDS:-280}" "$tool" "$program" --tool "$tool" --error-exitcode 9 \
     --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "$@"
   grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
 }
@@ -103,11 +106,21 @@ part_sanitizer() {
     found=
   done
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  sanitize "$found" memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
+  memcheck "$found" &
+  [ -n "$together" ] || wait $!
+  racecheck "$found"
+  wait
+}
+
+memcheck() {
+  sanitize "$1" memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
     exact::the_bilateral_of_large exact::emboss exact::sobel exact::custom exact::bilateral \
     exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
+}
+
+racecheck() {
   # It follows every access to shared memory, and takes minutes for large windows.
-  sanitize "$found" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
+  sanitize "$1" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
     exact::scharr exact::separable_kernels_of_large exact::bilateral
 }
 
@@ -153,15 +166,32 @@ part_pipelines() {
   done
 }
 
-complete=yes
-for part in "${parts[@]}"; do
-  say "== $part"
-  records=$kept/$part.toml
+# run_part PART: what it found goes to a file of its own.
+run_part() {
+  say "== $1"
+  records=$kept/$1.toml
   : >"$records"
-  "part_$part"
-done
-for part in "${all[@]}"; do [ -e "$kept/$part.toml" ] || complete=; done
+  "part_$1"
+}
 
+measured=()
+checked=()
+for part in "${parts[@]}"; do
+  case $part in
+    tests | element | sanitizer) checked+=("$part") ;;
+    *) measured+=("$part") ;;
+  esac
+done
+if [ -n "$together" ]; then
+  for part in ${measured[@]+"${measured[@]}"}; do run_part "$part"; done
+  for part in ${checked[@]+"${checked[@]}"}; do run_part "$part" & done
+  wait
+else
+  for part in "${parts[@]}"; do run_part "$part"; done
+fi
+
+complete=yes
+for part in "${all[@]}"; do [ -e "$kept/$part.toml" ] || complete=; done
 if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   {
     printf 'date = "%s"\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$sources"
@@ -171,5 +201,9 @@ if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   cp tests/gpu/record.toml "$out/"
   say "wrote tests/gpu/record.toml"
 fi
+failed=0
+for part in "${parts[@]}"; do
+  failed=$((failed + $(grep -c '^result = "failed"' "$kept/$part.toml" || true)))
+done
 say "$failed failed"
 [ "$failed" -eq 0 ]
