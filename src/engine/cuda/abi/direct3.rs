@@ -130,7 +130,7 @@ impl Direct3Plane {
             ..Direct3Plane::default()
         };
         let mut biases = [0.0; 4];
-        for byte in 0..4 {
+        for (byte, added) in biases.iter_mut().enumerate() {
             let channel: &Channel = &job.channels[byte % channels as usize];
             let shift = 8 * byte;
             match channel.action {
@@ -139,7 +139,7 @@ impl Direct3Plane {
                 _ => {
                     plane.filtered |= 0xff << shift;
                     plane.beyond |= ((channel.zero + channel.beyond) as u32 & 0xff) << shift;
-                    biases[byte] = 1024.0 + bias(channel.zero, channel.offset, sum.into(), divisor);
+                    *added = 1024.0 + bias(channel.zero, channel.offset, sum.into(), divisor);
                     (plane.zero[byte], plane.offset[byte]) = (channel.zero, channel.offset);
                 }
             }

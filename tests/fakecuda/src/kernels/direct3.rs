@@ -60,7 +60,10 @@ pub fn expand(kernel: Kernel, launch: &Direct3Launch) -> ConvolveLaunch {
 
 fn expand_plane(rule: u32, plane: &Direct3Plane) -> Job {
     let channels = plane.channels;
-    if !(1..=4).contains(&channels) || plane.row_bytes % channels != 0 || plane.height == 0 {
+    if !(1..=4).contains(&channels)
+        || !plane.row_bytes.is_multiple_of(channels)
+        || plane.height == 0
+    {
         violation!("{plane:?}");
     }
     let strides = u64::from(plane.input_stride | plane.output_stride);
