@@ -161,4 +161,59 @@ typedef struct CudaconvBilateralLaunch {
 } CudaconvBilateralLaunch;
 CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
 
+/* Most that the magnitudes of the weights of a direct3 kernel sum to: float16 then holds every sum of
+ * differences from 128. */
+#define CUDACONV_DIRECT3_SUM 16
+
+/* Bytes of rows of `channels` interleaved channels without gaps, 1 to 4. What is by byte holds for the
+ * bytes of every aligned word of a row; three channels are all treated alike. Aligned pieces of 16
+ * bytes are read that hold at least one byte of a row: up to 15 bytes beside it, too. */
+typedef struct CudaconvDirect3Plane {
+    cudaconv_u64 input;
+    cudaconv_u64 output;
+    cudaconv_u32 input_stride;
+    cudaconv_u32 output_stride;
+    cudaconv_u32 row_bytes; /* width * channels */
+    cudaconv_u32 height;
+    cudaconv_u32 channels;
+    cudaconv_u32 first_tile_row;
+    cudaconv_u32 tiles_across;
+    /* First byte in its row of the pixel that stands for the one before the first, and for the
+     * one behind the last; -1 where `beyond` does. */
+    cudaconv_i32 left;
+    cudaconv_i32 right;
+    /* The rows that stand for the ones above and below, or -1. */
+    cudaconv_i32 above;
+    cudaconv_i32 below;
+    cudaconv_u32 beyond; /* code values by byte; of three channels c0 c1 c2 c0 */
+    /* Masks of the bytes, and what is to be in bytes that are neither. */
+    cudaconv_u32 filtered;
+    cudaconv_u32 copied;
+    cudaconv_u32 filled;
+    /* direct3_u8: two float16 for the even and for the odd bytes of a word, 1024 + offset +
+     * (128 - zero) * sum of the weights / divisor, a whole number. */
+    cudaconv_u32 bias[2];
+    cudaconv_u32 reserved;
+    float zero[4];   /* by byte */
+    float offset[4]; /* by byte */
+} CudaconvDirect3Plane;
+CUDACONV_LAYOUT(CudaconvDirect3Plane, 120, offset, 104);
+
+/* Parameter of every kernel of the modules direct3: whatever is known of a launch beforehand is
+ * computed beforehand, as a thread computes no more than 32 bytes. */
+typedef struct CudaconvDirect3Launch {
+    cudaconv_u32 plane_count;
+    cudaconv_u32 border;
+    cudaconv_u32 tile_height;
+    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both */
+    float divisor;             /* direct3_u8: a power of two from 1 to 1024 */
+    float reciprocal;
+    float sums[2];              /* of the weights of each kernel */
+    cudaconv_u32 scale;         /* direct3_u8: two float16, 1 / divisor each */
+    cudaconv_u32 reserved;
+    cudaconv_u32 weights[2][9]; /* two float16 each, both the weight; three rows of three */
+    CudaconvDirect3Plane planes[CUDACONV_JOBS];
+} CudaconvDirect3Launch;
+CUDACONV_LAYOUT(CudaconvDirect3Launch, 1072, planes, 112);
+
 #endif

@@ -44,6 +44,32 @@ DEVICE u32 tile_code(const CudaconvFrame& frame, const CudaconvJob& job, const C
     return read_sample<u8>(input_at(channel, x, y));
 }
 
+// One axis of the picture and what the border says of samples beyond it, as far as an axis is long.
+struct Axis {
+    int length, sign, below, above;
+
+    __device__ __forceinline__ Axis(u32 border, int length) : length(length), sign(-1), below(0), above(0) {
+        switch (border) {
+            case CUDACONV_REFLECT: below = -1; above = 2 * length - 1; break;
+            case CUDACONV_REFLECT101: above = 2 * length - 2; break;
+            case CUDACONV_WRAP: sign = 1; below = length; above = -length; break;
+            // By clamping.
+            default: sign = 1; below = 0; above = 0;
+        }
+    }
+
+    __device__ __forceinline__ bool has(int position) const {
+        return static_cast<u32>(position) < static_cast<u32>(length);
+    }
+
+    // Of a position at most a halo away on an axis longer than that. Further away, where no output
+    // looks, any sample will do.
+    __device__ __forceinline__ int place_of(int position) const {
+        const int other = sign * position + (position < 0 ? below : above);
+        return min(max(has(position) ? position : other, 0), length - 1);
+    }
+};
+
 // Writes the mean of code values `sum` / `weights`, where sums are of bits shifted by `shift`.
 DEVICE void write_mean(const CudaconvFrame& frame, const CudaconvChannel& channel, int x, int y, float sum, float weights,
                        int shift) {
@@ -54,122 +80,242 @@ DEVICE void write_mean(const CudaconvFrame& frame, const CudaconvChannel& channe
 
 // --- table ---------------------------------------------------------------------------------------
 
-#ifdef BILATERAL_TABLE_U8
+#ifndef BILATERAL_JOINT_U8
 
-// Largest radius, and rows of halo of every tile.
-constexpr int RADIUS = 8;
-constexpr int ROWS = 8;
-constexpr int HEIGHT = WARPS * ROWS;
-// Samples that a thread holds of a column of the window.
-constexpr int COLUMN = ROWS + 2 * RADIUS;
 // Samples are kept as offsets into the table: by as many bits as a row of 32 floats has.
 constexpr int SHIFT = 7;
+constexpr int WORD = 4;
 
-struct Shared {
+// Taps in these rows are weighted by an exponential: lookups and exponentials keep different parts of
+// the multiprocessor busy.
+constexpr bool is_by_exponential(int dy) { return dy % 3 == 1 && dy != 7; }
+
+// The largest radius, which is the rows of halo of every tile; rows of a thread and warps of a
+// block, one below the other.
+template <int LARGEST, int OF_THREAD, int COUNT>
+struct Table {
+    static constexpr int RADIUS = LARGEST, ROWS = OF_THREAD;
+    static constexpr int HEIGHT = ROWS * COUNT, THREADS = COUNT * WARP;
+    // Samples across a tile with its halo: whole words of bytes.
+    static constexpr int PITCH = WIDTH + 2 * RADIUS;
+
     float weights[256][WARP];
+    // By |dx| and dy: the weight, or where the exponential is taken the exponent.
     float space[RADIUS + 1][RADIUS + 1];
-    u32 samples[HEIGHT + 2 * RADIUS][WIDTH + 2 * RADIUS];
+    alignas(8) u16 samples[HEIGHT + 2 * RADIUS][PITCH];
 };
 
-DEVICE void load_weights(Shared& shared, const CudaconvBilateralLaunch& launch) {
-    const int warp = threadIdx.x / WARP;
-    const float difference = threadIdx.x;
-    const float weight = exp2_approximate(fmaf(launch.color, difference * difference, LARGER));
+// Exponents of windows up to this radius are in the launch.
+constexpr int LARGEST_INLINE = 8;
+
+template <typename Shared>
+DEVICE void load_weights(Shared& table, const CudaconvBilateralLaunch& launch) {
+    constexpr int THREADS = Shared::THREADS, SIDE = Shared::RADIUS + 1;
+    // Eight threads a row, four copies each.
 #pragma unroll
-    for (int i = 0; i < WARP; i += 4) {
-        const int row = i + lane() / 8;
-        const float copied = __shfl_sync(0xffffffff, weight, row);
-        reinterpret_cast<float4*>(shared.weights[warp * WARP + row])[lane() % 8] = make_float4(copied, copied, copied, copied);
+    for (int i = 0; i < 256; i += THREADS / 8) {
+        const int row = i + static_cast<int>(threadIdx.x) / 8;
+        const float difference = float_of(row);
+        const float weight = exp2_approximate(fmaf(launch.color, difference * difference, LARGER));
+        reinterpret_cast<float4*>(table.weights[row])[threadIdx.x % 8] = make_float4(weight, weight, weight, weight);
     }
-    // Of the whole square, 0 outside the window.
-    const int dx = threadIdx.x % (RADIUS + 1), dy = threadIdx.x / (RADIUS + 1);
+    // Of the whole square, nothing outside the window.
     const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    if (dy <= RADIUS) {
+    const float* exponents = Shared::RADIUS > LARGEST_INLINE ? reinterpret_cast<const float*>(launch.weights)
+                                                             : launch.inline_weights;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {
+        const int dx = i % SIDE, dy = i / SIDE;
         const bool taken = dy <= radius_y && dx <= radius_x;
-        shared.space[dx][dy] = taken ? exp2_approximate(launch.inline_weights[dy * (radius_x + 1) + dx]) : 0.0f;
+        const float exponent = taken ? exponents[dy * (radius_x + 1) + dx] : -__int_as_float(0x7f800000);
+        table.space[dx][dy] = is_by_exponential(dy) ? exponent + LARGER : exp2_approximate(exponent);
     }
 }
 
-DEVICE void load_samples(Shared& shared, const CudaconvFrame& frame, const CudaconvJob& job, const CudaconvChannel& channel,
-                         int x0, int y0, int radius_x) {
-    const int columns = WIDTH + 2 * radius_x, rows = HEIGHT + 2 * RADIUS;
-    x0 -= radius_x;
+// The tile of a channel with RADIUS rows of halo, and `halo` columns, a multiple of four.
+template <typename Shared>
+DEVICE void load_samples(Shared& table, const CudaconvFrame& frame, const CudaconvJob& job,
+                         const CudaconvChannel& channel, int x0, int y0, int halo) {
+    constexpr int THREADS = Shared::THREADS, RADIUS = Shared::RADIUS, PITCH = Shared::PITCH;
+    const int columns = WIDTH + 2 * halo, rows = Shared::HEIGHT + 2 * RADIUS;
+    x0 -= halo;
     y0 -= RADIUS;
-    const bool is_in = is_inside(job, x0, y0, columns, rows);
-    for_each_element(columns, rows, is_in, threadIdx.x, THREADS, [&](int row, int column, bool inside) {
-        shared.samples[row][column] = tile_code(frame, job, channel, inside, x0 + column, y0 + row) << SHIFT;
-    });
+    const Axis across(frame.border, job.width), down(frame.border, job.height);
+    if (min(across.length, down.length) <= RADIUS) {
+        for_each_element(columns, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool inside) {
+            table.samples[row][column] = tile_code(frame, job, channel, inside, x0 + column, y0 + row) << SHIFT;
+        });
+        return;
+    }
+    const int words = columns / WORD, count = words * rows;
+    const int rows_apart = THREADS / words, words_apart = THREADS % words;
+    const bool constant = frame.border == CUDACONV_CONSTANT;
+    const bool whole_words = channel.step == 1 && (channel.input | channel.input_stride) % WORD == 0;
+    // A word of the tile that is one of the picture, or of the row that stands for it.
+    const auto is_word = [&](const Walk& walk) {
+        const int x = x0 + walk.column * WORD;
+        return whole_words && x >= 0 && x + WORD <= across.length && !(constant && !down.has(y0 + walk.row));
+    };
+    const auto store = [&](int place, u32 four) {
+        *reinterpret_cast<uint2*>(&table.samples[0][0] + place) =
+            make_uint2(__byte_perm(four, 0, 0x4140) << SHIFT, __byte_perm(four, 0, 0x4342) << SHIFT);
+    };
+    Walk walk(words, threadIdx.x);
+    if (whole_words) {
+        // All at once; what is none of the words is read from somewhere else and not stored.
+        constexpr int MOST = (PITCH / WORD * (Shared::HEIGHT + 2 * RADIUS) + THREADS - 1) / THREADS;
+        u32 read[MOST];
+        int places[MOST];
+        const int last = (across.length - WORD) / WORD * WORD;
+#pragma unroll
+        for (int i = 0; i < MOST; ++i) {
+            const int x = min(max(x0 + walk.column * WORD, 0), last);
+            read[i] = read_sample<u32>(input_at(channel, x, down.place_of(y0 + walk.row)));
+            places[i] = walk.index < count && is_word(walk) ? walk.row * PITCH + walk.column * WORD : -1;
+            walk.step(words, THREADS, rows_apart, words_apart);
+        }
+#pragma unroll
+        for (int i = 0; i < MOST; ++i)
+            if (places[i] >= 0) store(places[i], read[i]);
+        if (is_inside(job, x0, y0, columns, rows)) return;
+    }
+    const u32 beyond = static_cast<u32>(channel.beyond + channel.zero);
+    walk = Walk(words, threadIdx.x);
+#pragma unroll 2
+    for (; walk.index < count; walk.step(words, THREADS, rows_apart, words_apart)) {
+        if (is_word(walk)) continue;
+        const cudaconv_u64 row = input_at(channel, 0, down.place_of(y0 + walk.row));
+        const bool beyond_row = constant && !down.has(y0 + walk.row);
+        u32 codes = 0;
+#pragma unroll
+        for (int k = 0; k < WORD; ++k) {
+            const int x = x0 + walk.column * WORD + k;
+            const u32 code = read_sample<u8>(row + static_cast<u32>(across.place_of(x)) * channel.step);
+            codes |= (beyond_row || (constant && !across.has(x)) ? beyond : code) << 8 * k;
+        }
+        store(walk.row * PITCH + walk.column * WORD, codes);
+    }
 }
 
-// The weight of a difference; `own` is the offset of the lane's copies.
-DEVICE float weight_of(const Shared& shared, u32 sample, u32 centre, u32 own) {
-    const char* table = reinterpret_cast<const char*>(shared.weights);
-    return *reinterpret_cast<const float*>(table + __usad(sample, centre, own));
-}
+// Sums of one output: of weighted samples, and of weights.
+struct Weighted {
+    float sum, weight;
+};
 
-DEVICE void filter_channel(const Shared& shared, const CudaconvBilateralLaunch& launch, const CudaconvJob& job,
-                           const CudaconvChannel& channel, int x, int y) {
-    const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    const int row = threadIdx.x / WARP * ROWS;
+// Adds one tap or the two at the same distance above and below.
+template <bool BY_EXPONENTIAL, bool TWO>
+DEVICE void add_taps(Weighted& sums, const float (*weights)[WARP], u32 first, u32 second, u32 centre, float space,
+                     float scale) {
+    if (BY_EXPONENTIAL) {
+        const auto add = [&](u32 sample) {
+            // 2^23 and the difference, scaled and the scaled 2^23 subtracted in one step without error.
+            const float distance = fmaf(__uint_as_float(__usad(sample, centre, 0x4b000000)), scale, -WHOLE * scale);
+            const float weight = exp2_approximate(fmaf(-distance, distance, space));
+            sums.sum = fmaf(weight, __uint_as_float(sample), sums.sum);
+            sums.weight += weight;
+        };
+        add(first);
+        if (TWO) add(second);
+        return;
+    }
+    // The offset of the lane's copies.
     const u32 own = lane() * sizeof(float);
+    const auto weight_of = [&](u32 sample) {
+        const char* table = reinterpret_cast<const char*>(weights);
+        return *reinterpret_cast<const float*>(table + __usad(sample, centre, own));
+    };
+    float weight = weight_of(first);
+    float sum = weight * __uint_as_float(first);
+    if (TWO) {
+        const float other = weight_of(second);
+        sum = fmaf(other, __uint_as_float(second), sum);
+        weight += other;
+    }
+    sums.sum = fmaf(space, sum, sums.sum);
+    sums.weight = fmaf(space, weight, sums.weight);
+}
+
+template <typename Shared>
+DEVICE void filter_channel(const Shared& table, const CudaconvBilateralLaunch& launch, const CudaconvJob& job,
+                           const CudaconvChannel& channel, int halo, int x, int y) {
+    const int radius_x = launch.radius_x, radius_y = launch.radius_y;
+    constexpr int ROWS = Shared::ROWS, RADIUS = Shared::RADIUS, PITCH = Shared::PITCH;
+    const u16* own = &table.samples[threadIdx.x / WARP * ROWS][lane() + halo];
+    // Of differences that are shifted.
+    const float scale = __fsqrt_rn(-launch.color) / static_cast<float>(1 << SHIFT);
     u32 centres[ROWS];
-    float sums[ROWS], weights[ROWS];
+    Weighted sums[ROWS];
 #pragma unroll
     for (int h = 0; h < ROWS; ++h) {
-        centres[h] = shared.samples[row + RADIUS + h][lane() + radius_x];
-        sums[h] = weights[h] = 0.0f;
+        centres[h] = own[(RADIUS + h) * PITCH];
+        sums[h] = {0.0f, 0.0f};
     }
 #pragma unroll 1
     for (int dx = -radius_x; dx <= radius_x; ++dx) {
-        const float* space = shared.space[abs(dx)];
-        u32 column[COLUMN];
+        const float* space = table.space[abs(dx)];
+        u32 column[ROWS + 2 * RADIUS];
 #pragma unroll
-        for (int k = 0; k < COLUMN; ++k) column[k] = shared.samples[row + k][lane() + radius_x + dx];
+        for (int k = 0; k < ROWS + 2 * RADIUS; ++k) column[k] = own[k * PITCH + dx];
 #pragma unroll
         for (int dy = 0; dy <= RADIUS; ++dy) {
             // Rows of the window are shorter the further they are from the centre.
             if (dy > radius_y || launch.spans[dy] < abs(dx)) break;
-            const float factor = space[dy];
 #pragma unroll
             for (int h = 0; h < ROWS; ++h) {
                 const u32 below = column[RADIUS + h + dy], above = column[RADIUS + h - dy];
-                float weight = weight_of(shared, below, centres[h], own);
-                float sum = weight * __uint_as_float(below);
-                if (dy > 0) {
-                    const float other = weight_of(shared, above, centres[h], own);
-                    sum = fmaf(other, __uint_as_float(above), sum);
-                    weight += other;
-                }
-                sums[h] = fmaf(factor, sum, sums[h]);
-                weights[h] = fmaf(factor, weight, weights[h]);
+                if (dy == 0) add_taps<false, false>(sums[h], table.weights, below, above, centres[h], space[dy], scale);
+                else if (is_by_exponential(dy))
+                    add_taps<true, true>(sums[h], table.weights, below, above, centres[h], space[dy], scale);
+                else add_taps<false, true>(sums[h], table.weights, below, above, centres[h], space[dy], scale);
             }
         }
     }
 #pragma unroll
     for (int h = 0; h < ROWS; ++h)
         if (x < static_cast<int>(job.width) && y + h < static_cast<int>(job.height))
-            write_mean(launch.frame, channel, x, y + h, sums[h], weights[h], SHIFT);
+            write_mean(launch.frame, channel, x, y + h, sums[h].sum, sums[h].weight, SHIFT);
 }
 
-// Blocks of a multiprocessor: as many as have room in shared memory.
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    bilateral_table_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    __shared__ Shared shared;
+template <typename Shared>
+DEVICE void by_table(const CudaconvBilateralLaunch& launch) {
+    __shared__ Shared table;
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
     if (blockIdx.x >= job.tiles_across) return;
-    const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * HEIGHT;
-    copy_or_fill_tile<u8>(frame, job, x0, y0, WIDTH, HEIGHT, threadIdx.x, THREADS);
-    load_weights(shared, launch);
+    const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * Shared::HEIGHT;
+    copy_or_fill_tile<u8>(frame, job, x0, y0, WIDTH, Shared::HEIGHT, threadIdx.x, Shared::THREADS);
+    load_weights(table, launch);
+    const int halo = (launch.radius_x + WORD - 1) / WORD * WORD;
 #pragma unroll 1
     for (u32 c = 0; c < job.channel_count; ++c) {
         if (job.channels[c].action != CUDACONV_FILTER) continue;
         __syncthreads();
-        load_samples(shared, frame, job, job.channels[c], x0, y0, launch.radius_x);
+        load_samples(table, frame, job, job.channels[c], x0, y0, halo);
         __syncthreads();
-        filter_channel(shared, launch, job, job.channels[c], x0 + lane(), y0 + threadIdx.x / WARP * ROWS);
+        filter_channel(table, launch, job, job.channels[c], halo, x0 + lane(), y0 + threadIdx.x / WARP * Shared::ROWS);
     }
 }
+
+// Blocks of a multiprocessor: as many as have room in shared memory.
+#define BY_TABLE(name, radius, rows, warps, blocks)                       \
+    extern "C" __global__ void __launch_bounds__(warps * WARP, blocks)    \
+        name(const __grid_constant__ CudaconvBilateralLaunch launch) {    \
+        by_table<Table<radius, rows, warps>>(launch);                     \
+    }
+
+#ifdef BILATERAL_TABLE_U8
+BY_TABLE(bilateral_table_u8, 8, 8, 8, 4)
+#endif
+#ifdef BILATERAL_WIDE_TABLE_U8
+BY_TABLE(bilateral_wide_table_u8, 16, 8, 8, 4)
+#endif
+// For pictures of which the blocks of the others would not fill a device.
+#ifdef BILATERAL_TABLE_SMALL_U8
+BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 5)
+#endif
+#ifdef BILATERAL_WIDE_TABLE_SMALL_U8
+BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 5)
+#endif
 #endif
 
 // --- joint ---------------------------------------------------------------------------------------
@@ -213,13 +359,44 @@ struct Joint {
 
 DEVICE void load_pixels(u32* pixels, int pitch, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
                         const Joint& joint, int x0, int y0) {
-    const bool is_in = is_inside(job, x0, y0, pitch, rows);
-    for_each_element(pitch, rows, is_in, threadIdx.x, THREADS, [&](int row, int column, bool inside) {
+    const auto at_three_places = [&](int row, int column, auto code) {
         u32 pixel = 0;
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c)
-            pixel |= tile_code(frame, job, job.channels[joint.channels[c]], inside, x0 + column, y0 + row) << 8 * c;
+        for (int c = 0; c < CHANNELS; ++c) pixel |= code(job.channels[joint.channels[c]]) << 8 * c;
         pixels[row * pitch + column] = pixel;
+    };
+    const Axis across(frame.border, job.width), down(frame.border, job.height);
+    if (2 * across.length <= pitch - WIDTH || 2 * down.length <= rows - HEIGHT) {
+        for_each_element(pitch, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
+            at_three_places(row, column, [&](const CudaconvChannel& channel) {
+                return tile_code(frame, job, channel, false, x0 + column, y0 + row);
+            });
+        });
+        return;
+    }
+    const CudaconvChannel& first = job.channels[0];
+    const bool words = job.packed && job.channel_count == 4 && (first.input | first.input_stride) % 4 == 0;
+    // Of a word the bytes of the three, and a zero.
+    const u32 three = 0x4000 | joint.channels[2] << 8 | joint.channels[1] << 4 | joint.channels[0];
+    if (words) {
+        for_each_element(pitch, rows, true, threadIdx.x, THREADS, [&](int row, int column, bool) {
+            const cudaconv_u64 from = input_at(first, across.place_of(x0 + column), down.place_of(y0 + row));
+            pixels[row * pitch + column] = __byte_perm(read_sample<u32>(from), 0, three);
+        });
+    } else {
+        for_each_element(pitch, rows, true, threadIdx.x, THREADS, [&](int row, int column, bool) {
+            const int x = across.place_of(x0 + column), y = down.place_of(y0 + row);
+            at_three_places(row, column, [&](const CudaconvChannel& channel) -> u32 {
+                return read_sample<u8>(input_at(channel, x, y));
+            });
+        });
+    }
+    if (frame.border != CUDACONV_CONSTANT || is_inside(job, x0, y0, pitch, rows)) return;
+    for_each_element(pitch, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
+        if (across.has(x0 + column) && down.has(y0 + row)) return;
+        at_three_places(row, column, [&](const CudaconvChannel& channel) {
+            return static_cast<u32>(channel.beyond + channel.zero);
+        });
     });
 }
 
@@ -256,36 +433,41 @@ DEVICE void filter_joint(const float4* exponents, const u32* pixels, int pitch, 
 #pragma unroll
     for (int h = 0; h < ROWS; ++h) centres[h] = own[h * pitch];
 
-    // A row of samples at `dy` below the first row of outputs is in the windows of outputs
-    // `first` to `last`.
-    const auto add_row = [&](int dx, int dy, int first, int last) {
-        const u32 pixel = own[dy * pitch + dx];
+    // The next row of samples is in the windows of outputs `first` to `last`.
+    const u32* row = own;
+    const float4* row_exponents = exponents;
+    const auto add_row = [&](int first, int last) {
+        const u32 pixel = *row;
         const float values[CHANNELS] = {__uint_as_float(pixel & 0xff), __uint_as_float(pixel & 0xff00),
                                         __uint_as_float(pixel & 0xff0000)};
-        const float4 four = exponents[abs(dx) * exponent_rows(radius_y) + dy + radius_y];
+        const float4 four = *row_exponents;
         const float space[ROWS] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int h = 0; h < ROWS; ++h)
             if (first <= h && h <= last) add_tap(sums[h], pixel, values, centres[h], scale, space[h]);
+        row += pitch;
+        ++row_exponents;
     };
     int span = radius_y;  // of the column: rows of its window on either side of the centre
 #pragma unroll 1
     for (int dx = -radius_x; dx <= radius_x; ++dx) {
         while (span > 0 && launch.spans[span] < abs(dx)) --span;
         while (span < radius_y && launch.spans[span + 1] >= abs(dx)) ++span;
+        row = own - span * pitch + dx;
+        row_exponents = exponents + abs(dx) * exponent_rows(radius_y) + radius_y - span;
         if (span == 0) {
 #pragma unroll
-            for (int h = 0; h < ROWS; ++h) add_row(dx, h, h, h);
+            for (int h = 0; h < ROWS; ++h) add_row(h, h);
             continue;
         }
-        add_row(dx, -span, 0, 0);
-        add_row(dx, 1 - span, 0, 1);
-        add_row(dx, 2 - span, 0, 2);
+        add_row(0, 0);
+        add_row(0, 1);
+        add_row(0, 2);
 #pragma unroll 2
-        for (int dy = 3 - span; dy <= span; ++dy) add_row(dx, dy, 0, ROWS - 1);
-        add_row(dx, span + 1, 1, ROWS - 1);
-        add_row(dx, span + 2, 2, ROWS - 1);
-        add_row(dx, span + 3, 3, ROWS - 1);
+        for (int dy = 3 - span; dy <= span; ++dy) add_row(0, ROWS - 1);
+        add_row(1, ROWS - 1);
+        add_row(2, ROWS - 1);
+        add_row(3, ROWS - 1);
     }
 #pragma unroll
     for (int h = 0; h < ROWS; ++h)

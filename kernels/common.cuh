@@ -177,11 +177,14 @@ DEVICE u32 line_of(u32 count) { return (count + 3) / 4 * 4; }
 // nearest reciprocal (Markstein, Computation of elementary functions on the IBM RISC System/6000
 // processor, 1990, theorem 8). Below 2^-101 the remainders are not exact any more, which is far
 // below what can change a code value.
-DEVICE float divided(const CudaconvConvolveLaunch& launch, float sum) {
-    const float divisor = launch.divisor, reciprocal = launch.reciprocal;
+DEVICE float divided(float divisor, float reciprocal, float sum) {
     float quotient = __fmul_rn(sum, reciprocal);
     quotient = fmaf(fmaf(-quotient, divisor, sum), reciprocal, quotient);
     return fmaf(fmaf(-quotient, divisor, sum), reciprocal, quotient);
+}
+
+DEVICE float divided(const CudaconvConvolveLaunch& launch, float sum) {
+    return divided(launch.divisor, launch.reciprocal, sum);
 }
 
 // Of a gradient, with the sums of both kernels.

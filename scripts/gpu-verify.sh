@@ -118,14 +118,15 @@ part_sanitizer() {
 }
 
 memcheck() {
-  sanitize "$1" memcheck exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral \
+  sanitize "$1" memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
+    exact::the_bilateral_of_large exact::emboss exact::sobel exact::custom exact::bilateral \
     exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
 }
 
 racecheck() {
   # It follows every access to shared memory, and takes minutes for large windows.
   sanitize "$1" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
-    exact::scharr exact::bilateral
+    exact::scharr exact::separable_kernels_of_large exact::bilateral
 }
 
 part_figures() {

@@ -93,6 +93,24 @@ pub struct Group {
 }
 
 impl Group {
+    /// Indices of the channels in the order of their addresses.
+    pub fn by_address(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.channels.len()).collect();
+        order.sort_by_key(|&index| (self.channels[index].plane, self.channels[index].offset));
+        order
+    }
+
+    /// Whether the channels fill one plane without gaps, samples being of `sample_bytes`.
+    pub fn is_packed(&self, sample_bytes: usize) -> bool {
+        let order = self.by_address();
+        order.iter().enumerate().all(|(place, &index)| {
+            let channel = &self.channels[index];
+            channel.plane == self.channels[order[0]].plane
+                && channel.offset == place * sample_bytes
+                && channel.step == order.len() * sample_bytes
+        })
+    }
+
     /// Rows of field 0 or 1 of an interlaced frame. Field f is the rows f, f+2, … of every plane,
     /// so field 1 of a plane of one row has none.
     pub fn field_height(&self, field: usize) -> usize {

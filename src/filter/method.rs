@@ -1,15 +1,18 @@
 //! Which algorithm computes a plan.
 
+use super::layout::Layout;
 use super::plan::{Abilities, Algorithm, Correlation, Job, Operation, PlanError, Taps};
 use super::spec::{FilterSpec, Method};
 
 impl Algorithm {
-    /// Whether it can compute all `jobs`. Copies and fills are no obstacle to any.
-    fn can_compute(self, jobs: &[Job]) -> bool {
+    /// Whether it can compute all `jobs`, which are for `layout`, on an engine with `abilities`.
+    /// Copies and fills are no obstacle to any.
+    fn can_compute(self, layout: &Layout, jobs: &[Job], abilities: &Abilities) -> bool {
         let separable = |kernel: &Correlation| matches!(kernel.taps, Taps::Separable { .. });
         jobs.iter().all(|job| match (&job.operation, self) {
             (Operation::None, _) => true,
-            (_, Algorithm::Naive | Algorithm::Tile | Algorithm::Direct) => true,
+            (_, Algorithm::Naive | Algorithm::Tile) => true,
+            (_, Algorithm::Direct) => (abilities.direct)(layout, job),
             (Operation::Correlate(kernel), Algorithm::Separable) => separable(kernel),
             (Operation::Magnitude { x, y }, Algorithm::Separable) => separable(x) && separable(y),
             (Operation::Bilateral(_), Algorithm::Separable | Algorithm::Fft) => false,
@@ -40,12 +43,13 @@ impl Algorithm {
 /// `jobs`.
 pub(super) fn choose(
     spec: &FilterSpec,
+    layout: &Layout,
     jobs: &[Job],
     abilities: &Abilities,
 ) -> Result<Algorithm, PlanError> {
     let able = || {
         let algorithms = abilities.algorithms.iter().copied();
-        algorithms.filter(|algorithm| algorithm.can_compute(jobs))
+        algorithms.filter(|algorithm| algorithm.can_compute(layout, jobs, abilities))
     };
     let chosen = match spec.method {
         Method::Auto => able().find(|algorithm| algorithm.is_canonical()),

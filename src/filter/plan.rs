@@ -69,7 +69,8 @@ pub enum Algorithm {
     Tile,
     /// Two one-dimensional passes: kernels of rank 1 (and magnitudes of two such).
     Separable,
-    /// The engine's own vectorised way for any kernel; chosen by `auto` alone.
+    /// The engine's own vectorised way for the jobs that it [names](Abilities::direct); chosen by
+    /// `auto` alone.
     Direct,
     Fft,
     Fast,
@@ -97,6 +98,8 @@ pub struct Abilities {
     /// In order of preference.
     pub algorithms: &'static [Algorithm],
     pub precisions: &'static [Precision],
+    /// Whether [`Algorithm::Direct`] can compute a job.
+    pub direct: fn(&Layout, &Job) -> bool,
 }
 
 /// A linear kernel in float32 with its divisor.
@@ -233,7 +236,7 @@ impl Correlation {
     /// Whether every sum and every part of it is a whole number below 2^24, for whole inputs
     /// `in'` of at most `largest_input`: float32 then holds them exactly, whatever the order.
     pub fn sums_are_whole(&self, largest_input: f32) -> bool {
-        self.taps.iter().all(|k| k.fract() == 0.0)
+        self.taps.are_whole()
             && self.taps.sum_of_magnitudes() * f64::from(largest_input) < 16_777_216.0
     }
 }
@@ -262,8 +265,25 @@ impl Taps {
         first.iter().chain(second).copied()
     }
 
+    /// `Σ K` of the kernel.
+    pub fn sum(&self) -> f64 {
+        let sum = |weights: &[f32]| -> f64 { weights.iter().map(|&k| f64::from(k)).sum() };
+        match self {
+            Taps::Separable {
+                horizontal,
+                vertical,
+            } => sum(horizontal) * sum(vertical),
+            Taps::Full { weights, .. } => sum(weights),
+        }
+    }
+
+    /// Whether all coefficients are whole numbers.
+    pub fn are_whole(&self) -> bool {
+        self.iter().all(|k| k.fract() == 0.0)
+    }
+
     /// `Σ |K|` of the kernel.
-    pub(super) fn sum_of_magnitudes(&self) -> f64 {
+    pub fn sum_of_magnitudes(&self) -> f64 {
         let sum = |weights: &[f32]| -> f64 { weights.iter().map(|k| f64::from(k.abs())).sum() };
         match self {
             Taps::Separable {
@@ -341,7 +361,7 @@ impl Plan {
             });
         }
         Ok(Plan {
-            algorithm: method::choose(spec, &jobs, abilities)?,
+            algorithm: method::choose(spec, layout, &jobs, abilities)?,
             precision: spec.precision,
             layout: layout.clone(),
             jobs,

@@ -106,6 +106,35 @@ fn compare(
     interlaced: bool,
     tolerance: u32,
 ) {
+    let frames = Frames {
+        methods: &METHODS,
+        interlaced,
+        tolerance,
+    };
+    compare_by(tally, engines, spec, layout, frames);
+}
+
+/// What is compared, and how.
+#[derive(Clone, Copy)]
+struct Frames {
+    methods: &'static [Method],
+    interlaced: bool,
+    /// The largest difference that may be.
+    tolerance: u32,
+}
+
+fn compare_by(
+    tally: &mut Tally,
+    engines: &Engines,
+    spec: &FilterSpec,
+    layout: &Arc<Layout>,
+    frames: Frames,
+) {
+    let Frames {
+        methods,
+        interlaced,
+        tolerance,
+    } = frames;
     let heap = (Memory::Heap, TIGHT);
     let allocator = gstcudaconv::engine::Engine::allocator(&engines.gpu).expect("pinned memory");
     let pinned = (Memory::From(&allocator), TIGHT);
@@ -113,7 +142,7 @@ fn compare(
     let frame = support::frame(layout, seed, heap, heap, interlaced);
     let frame = support::on_cpu(&engines.cpu, spec, layout, frame);
     let expected = support::output_codes(layout, &frame);
-    for method in METHODS {
+    for &method in methods {
         let Some(plan) = support::plan(spec, method, layout, support::gpu_abilities()) else {
             continue;
         };
@@ -334,6 +363,126 @@ fn the_largest_kernels() {
         }
     }
     tally.report("largest kernels");
+}
+
+#[test]
+fn separable_kernels_of_large_pictures() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let kernels = [Kernel::Gauss5, Kernel::Gauss7, Kernel::Gauss9];
+    for (format, width, height) in [
+        (gst_video::VideoFormat::Gray8, 2561, 643),
+        (gst_video::VideoFormat::Rgba, 645, 641),
+        (gst_video::VideoFormat::Rgb, 853, 647),
+        (gst_video::VideoFormat::Nv12, 1798, 702),
+        (gst_video::VideoFormat::I420, 1801, 703),
+        (gst_video::VideoFormat::Gbr, 1027, 450),
+    ] {
+        let layout = support::layout(format, width, height);
+        for (turn, border) in all_of::<Border>().into_iter().enumerate() {
+            for (index, kernel) in kernels.into_iter().enumerate() {
+                if support::quick() && (turn % 2 == 1 || index != turn / 2) {
+                    continue;
+                }
+                let spec = FilterSpec {
+                    kernel,
+                    border,
+                    border_value: 201.0,
+                    ..FilterSpec::default()
+                };
+                let frames = Frames {
+                    methods: &[Method::Auto],
+                    interlaced: index == 1,
+                    tolerance: 0,
+                };
+                compare_by(&mut tally, &engines, &spec, &layout, frames);
+            }
+        }
+    }
+    tally.report("large pictures");
+}
+
+/// Pictures that fill a device have kernels of their own.
+#[test]
+fn the_bilateral_of_large_pictures() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let borders = all_of::<Border>();
+    let quick = support::quick();
+    for (format, width, height, radius) in [
+        (gst_video::VideoFormat::Gray8, 1281, 646, 7),
+        (gst_video::VideoFormat::Gray8, 1281, 646, 15),
+        (gst_video::VideoFormat::Nv12, 1302, 1290, 8),
+    ] {
+        let layout = support::layout(format, width, height);
+        for &border in borders.iter().take(if quick { 1 } else { borders.len() }) {
+            if quick && radius != 7 {
+                continue;
+            }
+            let spec = FilterSpec {
+                kernel: Kernel::Bilateral,
+                radius,
+                border,
+                border_value: 77.0,
+                ..FilterSpec::default()
+            };
+            let frames = Frames {
+                methods: &[Method::Auto],
+                interlaced: false,
+                tolerance: 1,
+            };
+            compare_by(&mut tally, &engines, &spec, &layout, frames);
+        }
+    }
+    tally.report("bilateral of large pictures");
+    assert!(tally.by_one * 1000 < tally.samples.max(1));
+}
+
+/// Edges of the kernels of 3 x 3 taps, which read and write 16 bytes at a time, 512 across a block.
+#[test]
+fn rows_of_any_length_of_the_smallest_kernels() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let widths = [
+        1, 2, 3, 5, 6, 8, 11, 15, 16, 17, 33, 127, 129, 171, 511, 513,
+    ];
+    let heights = [1, 2, 3, 8, 9];
+    let kernels = [
+        Kernel::Gauss3,
+        Kernel::Sharpen,
+        Kernel::Box3,
+        Kernel::Sobel,
+        Kernel::Emboss,
+    ];
+    let mut turn = 0;
+    for format in [
+        gst_video::VideoFormat::Gray8,
+        gst_video::VideoFormat::Nv12,
+        gst_video::VideoFormat::Rgb,
+        gst_video::VideoFormat::Rgba,
+        gst_video::VideoFormat::Bgrx,
+        gst_video::VideoFormat::Gbr,
+    ] {
+        for &width in &widths {
+            for &height in &heights {
+                turn += 1;
+                if support::quick() && turn % 16 != 0 {
+                    continue;
+                }
+                let layout = support::layout(format, width, height);
+                for (index, border) in all_of::<Border>().into_iter().enumerate() {
+                    let spec = FilterSpec {
+                        kernel: kernels[(turn + index) % kernels.len()],
+                        border,
+                        border_value: 201.0,
+                        ..FilterSpec::default()
+                    };
+                    compare(&mut tally, &engines, &spec, &layout, turn % 3 == 0, 0);
+                }
+            }
+        }
+    }
+    tally.report("smallest kernels' edges");
 }
 
 /// Edges of blocks and tiles: every residue of width and height.

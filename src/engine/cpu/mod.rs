@@ -40,6 +40,7 @@ use crate::filter::spec::Precision;
 
 /// What [`CpuEngine`] can compute.
 pub static ABILITIES: Abilities = Abilities {
+    direct: |_, _| true,
     engine: "CPU",
     algorithms: &[Algorithm::Separable, Algorithm::Direct, Algorithm::Naive],
     precisions: &[Precision::Fp32],

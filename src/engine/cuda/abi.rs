@@ -14,6 +14,8 @@ pub const MAX_JOBS: usize = 8;
 pub const INLINE_WEIGHTS: usize = 144;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
+/// Most that the magnitudes of the weights of a direct3 kernel sum to.
+pub const DIRECT3_SUM: usize = 16;
 /// Rows of device planes that begin at multiples of this many bytes are read and written fastest.
 pub const ROW_ALIGNMENT: usize = 16;
 
@@ -130,6 +132,50 @@ pub struct BilateralLaunch {
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
+/// Rows of interleaved bytes, for the kernels of 3 x 3 taps.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Direct3Plane {
+    pub input: u64,
+    pub output: u64,
+    pub input_stride: u32,
+    pub output_stride: u32,
+    pub row_bytes: u32,
+    pub height: u32,
+    pub channels: u32,
+    pub first_tile_row: u32,
+    pub tiles_across: u32,
+    pub left: i32,
+    pub right: i32,
+    pub above: i32,
+    pub below: i32,
+    pub beyond: u32,
+    pub filtered: u32,
+    pub copied: u32,
+    pub filled: u32,
+    pub bias: [u32; 2],
+    pub reserved: u32,
+    pub zero: [f32; 4],
+    pub offset: [f32; 4],
+}
+
+/// Parameter of the kernels of 3 x 3 taps.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Direct3Launch {
+    pub plane_count: u32,
+    pub border: u32,
+    pub tile_height: u32,
+    pub kernel_count: u32,
+    pub divisor: f32,
+    pub reciprocal: f32,
+    pub sums: [f32; 2],
+    pub scale: u32,
+    pub reserved: u32,
+    pub weights: [[u32; 9]; 2],
+    pub planes: [Direct3Plane; MAX_JOBS],
+}
+
 impl Default for Job {
     fn default() -> Self {
         Job {
@@ -143,6 +189,13 @@ impl Default for Job {
             first_tile_row: 0,
             tiles_across: 0,
         }
+    }
+}
+
+impl Frame {
+    /// The jobs that there are.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs[..self.job_count as usize]
     }
 }
 
@@ -190,6 +243,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
     weights.resize(end, 0.0);
 }
 
+#[path = "abi/direct3.rs"]
+pub mod direct3;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[cfg(test)]

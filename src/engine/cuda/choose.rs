@@ -1,13 +1,19 @@
 //! Which kernel computes a job of a plan.
 
-use super::abi::{Kernel, Needs};
+use super::abi::{DIRECT3_SUM, Kernel, Needs, Parameter, direct3};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
 use crate::filter::spec::{Border, Distance};
 
-/// Of the kernel that looks weights up.
+/// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
+const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
+/// Tiles of 32 x 64 of those kernels, which are blocks: with fewer, three for each of the 132
+/// multiprocessors of an H200, some of these would have too little to do.
+const FEW_TILES: usize = 400;
+/// Tiles of 256 bytes by 64 of the kernels of whole numbers; with fewer, smaller ones are faster.
+const FEW_WHOLE_TILES: usize = 100;
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -28,12 +34,13 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
     use Kernel::*;
     let (for_u8, for_u16) = match (&job.operation, algorithm) {
         (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (_, Algorithm::Direct) => return small_direct(layout, job),
         (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
-        (Operation::Bilateral(bilateral), Algorithm::Tile | Algorithm::Direct) => {
+        (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
-        (_, Algorithm::Tile | Algorithm::Direct) => (ConvolveTileU8, ConvolveTileU16),
+        (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job).unwrap_or(SeparableU8),
             SeparableU16,
@@ -44,6 +51,64 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
         Sample::U8 => for_u8,
         Sample::U16Le { .. } | Sample::U16Be => for_u16,
     })
+}
+
+/// Whether there is a kernel of `Algorithm::Direct` for `job`.
+pub fn has_direct(layout: &Layout, job: &Job) -> bool {
+    small_direct(layout, job).is_some()
+}
+
+/// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
+pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
+    kernel.parameter() != Parameter::Direct3 || is_in_rows_of_bytes(layout, job)
+}
+
+/// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is
+/// done with them is told by a byte's place in its word.
+fn is_in_rows_of_bytes(layout: &Layout, job: &Job) -> bool {
+    let channels = &job.group.channels;
+    let alone = (channels.iter()).all(|channel| (channel.step, channel.offset) == (1, 0));
+    let packed = job.group.is_packed(1);
+    let alike = job.actions.iter().all(|action| *action == job.actions[0]);
+    layout.sample == Sample::U8 && (alone || (packed && (channels.len() != 3 || alike)))
+}
+
+/// The kernel of 3 x 3 taps for `job`, if its sums are small whole numbers.
+fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
+    let (rx, ry) = radius(&job.operation);
+    let rows = is_in_rows_of_bytes(layout, job) && edge_is_code(layout, job);
+    if job.premultiply || rx.max(ry) > 1 || !rows {
+        return None;
+    }
+    let small = |kernel: &Correlation| {
+        let sum = kernel.taps.sum_of_magnitudes();
+        kernel.taps.are_whole() && sum <= DIRECT3_SUM as f64
+    };
+    match &job.operation {
+        Operation::Correlate(kernel) if small(kernel) => {
+            Some(match adds_whole_numbers(kernel, job) {
+                true => Kernel::Direct3U8,
+                false => Kernel::Direct3DividedU8,
+            })
+        }
+        Operation::Magnitude { x, y } if small(x) && small(y) => Some(Kernel::Direct3MagnitudeU8),
+        _ => None,
+    }
+}
+
+/// Whether sums of code values less 128 are divided by a power of two, and a whole number is added
+/// that leaves them in the range in which float16 rounds to whole numbers.
+fn adds_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
+    let divisor = kernel.divisor;
+    let power_of_two = divisor.to_bits() & 0x7f_ffff == 0;
+    let is_whole = |action: &Action| match *action {
+        Action::Filter { zero, offset, .. } => {
+            let bias = direct3::bias(zero, offset, kernel.taps.sum(), divisor);
+            bias.fract() == 0.0 && bias.abs() <= 512.0
+        }
+        Action::Copy | Action::Fill(_) => true,
+    };
+    power_of_two && (1.0..=1024.0).contains(&divisor) && job.actions.iter().all(is_whole)
 }
 
 fn is_separable(operation: &Operation) -> bool {
@@ -61,6 +126,9 @@ fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
+    if let Some(kernel) = whole_separable(layout, job) {
+        return Some(kernel);
+    }
     let (rx, ry) = radius(&job.operation);
     let magnitude = matches!(job.operation, Operation::Magnitude { .. });
     match rx.max(ry) {
@@ -70,6 +138,38 @@ fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
         3 => Some(Kernel::SeparableU8R3),
         4 => Some(Kernel::SeparableU8R4),
         5..=8 => Some(Kernel::SeparableU8R8),
+        _ => None,
+    }
+}
+
+/// The kernel of whole numbers that computes `job`, of a picture that has blocks for a device.
+fn whole_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return None;
+    };
+    let Taps::Separable { horizontal, .. } = &kernel.taps else {
+        return None;
+    };
+    let planes = layout.planes.iter();
+    let tiles: usize = planes
+        .map(|size| size.row_bytes.div_ceil(256) * size.rows.div_ceil(64))
+        .sum();
+    let max_code = layout.max_code() as f32;
+    let of_16_bits = horizontal.iter().all(|&weight| weight >= 0.0)
+        && horizontal.iter().sum::<f32>() * max_code < 65536.0;
+    let by_power_of_two = kernel.divisor.to_bits() & 0x7f_ffff == 0;
+    let can = is_in_rows_of_bytes(layout, job)
+        && kernel.sums_are_whole(max_code)
+        && of_16_bits
+        && by_power_of_two;
+    if !can || tiles < FEW_WHOLE_TILES {
+        return None;
+    }
+    let (rx, ry) = radius(&job.operation);
+    match rx.max(ry) {
+        0..=2 => Some(Kernel::SeparableWholeU8R2),
+        3 => Some(Kernel::SeparableWholeU8R3),
+        4 => Some(Kernel::SeparableWholeU8R4),
         _ => None,
     }
 }
@@ -94,8 +194,9 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         Sample::U8 => Kernel::BilateralTileU8,
         _ => Kernel::BilateralTileU16,
     };
-    if bytes && !needs.joint && radius.0.max(radius.1) <= LARGEST_TABLE_RADIUS {
-        Kernel::BilateralTableU8
+    let table = by_table(job, radius).filter(|_| bytes && !needs.joint);
+    if let Some(table) = table {
+        table
     } else if bytes
         && all_joint
         && bilateral.distance == Distance::L1
@@ -108,6 +209,18 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         Kernel::BilateralNaiveU8
     } else {
         Kernel::BilateralNaiveU16
+    }
+}
+
+/// The kernel that looks weights up for pictures as large as `job`'s.
+fn by_table(job: &Job, radius: (usize, usize)) -> Option<Kernel> {
+    let tiles = job.group.width.div_ceil(32) * job.group.height.div_ceil(64);
+    match (radius.0.max(radius.1), tiles < FEW_TILES) {
+        (0..=LARGEST_TABLE_RADIUS, false) => Some(Kernel::BilateralTableU8),
+        (0..=LARGEST_TABLE_RADIUS, true) => Some(Kernel::BilateralTableSmallU8),
+        (0..=LARGEST_WIDE_TABLE_RADIUS, false) => Some(Kernel::BilateralWideTableU8),
+        (0..=LARGEST_WIDE_TABLE_RADIUS, true) => Some(Kernel::BilateralWideTableSmallU8),
+        _ => None,
     }
 }
 
@@ -135,8 +248,16 @@ mod tests {
 
     /// The kernels of the jobs of a plan for 64x48 pixels.
     fn kernels(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+        kernels_of(format, (64, 48), spec)
+    }
+
+    fn kernels_of(
+        format: gst_video::VideoFormat,
+        (width, height): (u32, u32),
+        spec: &FilterSpec,
+    ) -> Vec<Kernel> {
         gst::init().unwrap();
-        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let info = gst_video::VideoInfo::builder(format, width, height).build();
         let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
         let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
         let jobs = plan.jobs.iter();
@@ -153,13 +274,16 @@ mod tests {
 
     use Kernel::*;
     use gst_video::VideoFormat as Format;
-    use spec::Kernel::{Bilateral, Custom, Emboss, Gauss, Gauss3, Gauss9, Sobel};
+    use spec::Kernel::{
+        Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Scharr, Sobel,
+    };
 
     #[test]
     fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
-        assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [SeparableU8R1; 2]);
+        assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [Direct3U8; 2]);
         assert_eq!(kernels(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
-        assert_eq!(kernels(Format::Gray8, &of(Sobel)), [SeparableU8R1]);
+        assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
+        assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
         let radius = |radius| FilterSpec {
             radius,
             ..of(Gauss)
@@ -174,6 +298,45 @@ mod tests {
     }
 
     #[test]
+    fn few_small_whole_weights_have_kernels_of_their_own() {
+        assert_eq!(kernels(Format::I420, &of(Gauss3)), [Direct3U8; 3]);
+        assert_eq!(kernels(Format::Rgba, &of(Emboss)), [Direct3U8]);
+        assert_eq!(kernels(Format::Gbr, &of(Gauss3)), [Direct3U8]);
+        assert_eq!(kernels(Format::Bgr, &of(Box3)), [Direct3DividedU8]);
+        // Luma is filtered, chroma filled by the same kernel.
+        assert_eq!(
+            kernels(Format::Nv12, &of(Sobel)),
+            [Direct3MagnitudeU8, ConvolveNaiveU8]
+        );
+        let half = FilterSpec {
+            bias: 0.5,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray8, &half), [Direct3DividedU8]);
+        // Samples with others in between.
+        assert_eq!(kernels(Format::Yuy2, &of(Gauss3)), [SeparableU8R1; 2]);
+        assert_eq!(kernels(Format::Gray16Le, &of(Gauss3)), [SeparableU16]);
+        let separable = FilterSpec {
+            method: spec::Method::Separable,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray8, &separable), [SeparableU8R1]);
+    }
+
+    #[test]
+    fn whole_numbers_have_kernels_of_their_own_where_pictures_are_large() {
+        let hd = |format, preset| kernels_of(format, (1920, 1080), &of(preset));
+        assert_eq!(hd(Format::Nv12, Gauss7), [SeparableWholeU8R3; 2]);
+        assert_eq!(hd(Format::Rgba, Gauss5), [SeparableWholeU8R2]);
+        assert_eq!(hd(Format::Gray8, Gauss9), [SeparableWholeU8R4]);
+        assert_eq!(kernels(Format::Gray8, &of(Gauss9)), [SeparableU8R4]);
+        // Divided by 25.
+        assert_eq!(hd(Format::Gray8, Box5), [SeparableU8R2]);
+        assert_eq!(hd(Format::Yuy2, Gauss5), [SeparableU8R2; 2]);
+        assert_eq!(hd(Format::Gray8, Scharr), [SeparableU8R1]);
+    }
+
+    #[test]
     fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
         let premultiplied = FilterSpec {
             alpha: spec::Alpha::Premultiply,
@@ -185,10 +348,7 @@ mod tests {
             border_value,
             ..of(kernel)
         };
-        assert_eq!(
-            kernels(Format::Gray8, &constant(Gauss3, 7.0)),
-            [SeparableU8R1]
-        );
+        assert_eq!(kernels(Format::Gray8, &constant(Gauss3, 7.0)), [Direct3U8]);
         assert_eq!(
             kernels(Format::Gray8, &constant(Gauss3, 7.5)),
             [SeparableU8]
@@ -210,7 +370,11 @@ mod tests {
 
     #[test]
     fn full_kernels_are_for_tiles() {
-        assert_eq!(kernels(Format::Gray8, &of(Emboss)), [ConvolveTileU8]);
+        let custom = FilterSpec {
+            matrix: "1 2 3; 4 5 6; 7 8 10".parse().ok(),
+            ..of(Custom)
+        };
+        assert_eq!(kernels(Format::Gray8, &custom), [ConvolveTileU8]);
         assert_eq!(kernels(Format::P01010le, &of(Emboss)), [ConvolveTileU16; 2]);
         let naive = FilterSpec {
             method: spec::Method::Naive,
@@ -221,7 +385,10 @@ mod tests {
 
     #[test]
     fn the_bilateral_goes_by_what_shares_a_weight() {
-        assert_eq!(kernels(Format::Nv12, &of(Bilateral)), [BilateralTableU8; 2]);
+        assert_eq!(
+            kernels(Format::Nv12, &of(Bilateral)),
+            [BilateralTableSmallU8; 2]
+        );
         assert_eq!(kernels(Format::Rgbx, &of(Bilateral)), [BilateralJointU8]);
         assert_eq!(kernels(Format::Gbr, &of(Bilateral)), [BilateralJointU8]);
         let euclidean = FilterSpec {
@@ -243,7 +410,7 @@ mod tests {
         );
         assert_eq!(
             kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
-            [BilateralTableU8]
+            [BilateralTableSmallU8]
         );
         let wide = FilterSpec {
             radius: 32,
@@ -252,6 +419,22 @@ mod tests {
         assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
         assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
         assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
+    }
+
+    #[test]
+    fn the_bilateral_of_grey_goes_by_radius_and_size() {
+        let radius = |radius| FilterSpec {
+            radius,
+            ..of(Bilateral)
+        };
+        let hd = |radius_of| kernels_of(Format::Nv12, (1920, 1080), &radius(radius_of));
+        assert_eq!(hd(8), [BilateralTableU8, BilateralTableSmallU8]);
+        assert_eq!(hd(15), [BilateralWideTableU8, BilateralTableSmallU8]);
+        assert_eq!(hd(32), [BilateralTileU8, BilateralWideTableSmallU8]);
+        assert_eq!(
+            kernels(Format::Gray8, &radius(16)),
+            [BilateralWideTableSmallU8]
+        );
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::abi::{self, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Weights};
+use super::abi::{
+    self, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
+};
 use super::api::CUdeviceptr;
 use super::choose;
 use super::context::{Current, Stream};
@@ -71,7 +73,8 @@ impl Launches {
         }
         // Copies and fills are every kernel's by-work.
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| unfiltered(j)) {
-            match made.steps.first_mut() {
+            let takes = |step: &&mut Step| choose::carries(step.kernel, &plan.layout, job);
+            match made.steps.iter_mut().find(takes) {
                 Some(step) => step.jobs.push(index),
                 None => made.add_step(index, job)?,
             }
@@ -183,6 +186,10 @@ impl Launches {
         jobs.flat_map(|job| (0..fields).map(move |field| (job, field)))
             .filter(|(job, field)| job.group.height > *field)
             .map(|(job, field)| self.job(job, input, output, field, fields))
+            .flat_map(|job| match step.kernel.parameter() {
+                abi::Parameter::Direct3 => packed_jobs(job),
+                _ => vec![job],
+            })
             .collect()
     }
 
@@ -195,16 +202,9 @@ impl Launches {
         fields: usize,
     ) -> abi::Job {
         let group = &job.group;
-        let sample_bytes = self.plan.layout.sample.bytes();
         // Packed channels stand in the order of their addresses.
-        let mut order: Vec<usize> = (0..group.channels.len()).collect();
-        order.sort_by_key(|&index| (group.channels[index].plane, group.channels[index].offset));
-        let is_packed = order.iter().enumerate().all(|(place, &index)| {
-            let channel = &group.channels[index];
-            channel.plane == group.channels[order[0]].plane
-                && channel.offset == place * sample_bytes
-                && channel.step == order.len() * sample_bytes
-        });
+        let order = group.by_address();
+        let is_packed = group.is_packed(self.plan.layout.sample.bytes());
         let is_bilateral = matches!(job.operation, Operation::Bilateral(_));
         let mut made = abi::Job {
             channel_count: order.len() as u32,
@@ -234,6 +234,21 @@ impl Launches {
         }
         made
     }
+}
+
+/// `job`, or one for each of its channels if it is not packed.
+fn packed_jobs(job: abi::Job) -> Vec<abi::Job> {
+    if job.packed == 1 {
+        return vec![job];
+    }
+    let channels = job.channels[..job.channel_count as usize].iter();
+    let alone = |channel: &abi::Channel| abi::Job {
+        channels: [*channel; MAX_CHANNELS],
+        channel_count: 1,
+        packed: 1,
+        ..job
+    };
+    channels.map(alone).collect()
 }
 
 fn address(frame: Placed, channel: &Channel, field: usize) -> u64 {
@@ -283,7 +298,18 @@ impl Step {
         frame.jobs[..jobs.len()].copy_from_slice(jobs);
         frame.job_count = jobs.len() as u32;
         let geometry = self.kernel.place(frame, self.radius);
-        // SAFETY: the kernel takes the structure of its module, which `parameter` is by
+        let compact = match (&parameter, self.kernel.parameter()) {
+            (Parameter::Convolve(launch), abi::Parameter::Direct3) => {
+                debug_assert!(jobs.iter().all(begins_rows_aligned));
+                Some(abi::Direct3Launch::new(launch))
+            }
+            _ => None,
+        };
+        let address = match &compact {
+            Some(launch) => (&raw const *launch).cast(),
+            None => parameter.address(),
+        };
+        // SAFETY: the kernel takes the structure of its module, which is at `address` by
         // construction; the rest is passed on to the caller.
         let launched = unsafe {
             current.api().launch(
@@ -292,13 +318,22 @@ impl Step {
                 [geometry.block.x, geometry.block.y, 1],
                 geometry.shared_bytes,
                 stream.raw(),
-                parameter.address(),
+                address,
             )
         };
         current
             .check(launched)
             .map_err(|error| error.with_detail(&format!("kernel {}", self.kernel.name())))
     }
+}
+
+/// As all planes in device memory do.
+fn begins_rows_aligned(job: &abi::Job) -> bool {
+    let first = &job.channels[0];
+    let strides = (first.input_stride | first.output_stride) as usize;
+    let addresses = (first.input | first.output) as usize;
+    addresses.is_multiple_of(ROW_ALIGNMENT)
+        && (job.height == 1 || strides.is_multiple_of(ROW_ALIGNMENT))
 }
 
 impl Clone for Parameter {

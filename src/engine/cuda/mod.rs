@@ -38,7 +38,13 @@ use crate::filter::spec::Precision;
 /// What [`CudaEngine`] can compute.
 pub static ABILITIES: Abilities = Abilities {
     engine: "GPU",
-    algorithms: &[Algorithm::Separable, Algorithm::Tile, Algorithm::Naive],
+    algorithms: &[
+        Algorithm::Direct,
+        Algorithm::Separable,
+        Algorithm::Tile,
+        Algorithm::Naive,
+    ],
+    direct: choose::has_direct,
     precisions: &[Precision::Fp32],
 };
 

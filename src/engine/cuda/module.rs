@@ -24,6 +24,9 @@ pub fn ptx(module: Module) -> &'static str {
         };
     }
     match module {
+        Module::Direct3U8 => file!("direct3_u8"),
+        Module::Direct3DividedU8 => file!("direct3_divided_u8"),
+        Module::Direct3MagnitudeU8 => file!("direct3_magnitude_u8"),
         Module::ConvolveNaive => file!("convolve_naive"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),
@@ -34,10 +37,16 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparableU8R3 => file!("separable_u8_r3"),
         Module::SeparableU8R4 => file!("separable_u8_r4"),
         Module::SeparableU8R8 => file!("separable_u8_r8"),
+        Module::SeparableWholeU8R2 => file!("separable_whole_u8_r2"),
+        Module::SeparableWholeU8R3 => file!("separable_whole_u8_r3"),
+        Module::SeparableWholeU8R4 => file!("separable_whole_u8_r4"),
         Module::BilateralNaive => file!("bilateral_naive"),
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),
         Module::BilateralTileU16 => file!("bilateral_tile_u16"),
         Module::BilateralTableU8 => file!("bilateral_table_u8"),
+        Module::BilateralTableSmallU8 => file!("bilateral_table_small_u8"),
+        Module::BilateralWideTableU8 => file!("bilateral_wide_table_u8"),
+        Module::BilateralWideTableSmallU8 => file!("bilateral_wide_table_small_u8"),
         Module::BilateralJointU8 => file!("bilateral_joint_u8"),
     }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::filter::spec::{Kernel, Method, Planes};
 
 const CPU: Abilities = Abilities {
+    direct: |_, _| true,
     engine: "CPU",
     algorithms: &[Algorithm::Separable, Algorithm::Direct, Algorithm::Naive],
     precisions: &[Precision::Fp32],
@@ -421,6 +422,7 @@ fn methods_are_chosen_or_refused_with_those_that_can() {
 #[test]
 fn auto_never_takes_what_is_not_canonical() {
     let abilities = Abilities {
+        direct: |_, _| false,
         algorithms: &[Algorithm::Fft, Algorithm::Fast, Algorithm::Tile],
         ..CPU
     };

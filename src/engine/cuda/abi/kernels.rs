@@ -9,6 +9,8 @@ pub enum Parameter {
     Convolve,
     /// [`super::BilateralLaunch`]
     Bilateral,
+    /// [`super::Direct3Launch`]
+    Direct3,
 }
 
 /// Where a kernel reads its weights.
@@ -26,6 +28,8 @@ enum Across {
     Samples(u32),
     /// As many as fill 128 bytes with the interleaved channels of a packed job, 96 for three.
     PackedBytes,
+    /// This many bytes of a packed job, or of one channel.
+    Bytes(u32),
 }
 
 struct Description {
@@ -63,6 +67,9 @@ macro_rules! modules {
 }
 
 modules! {
+    Direct3U8 = "direct3_u8",
+    Direct3DividedU8 = "direct3_divided_u8",
+    Direct3MagnitudeU8 = "direct3_magnitude_u8",
     ConvolveNaive = "convolve_naive",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
@@ -73,10 +80,16 @@ modules! {
     SeparableU8R3 = "separable_u8_r3",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R8 = "separable_u8_r8",
+    SeparableWholeU8R2 = "separable_whole_u8_r2",
+    SeparableWholeU8R3 = "separable_whole_u8_r3",
+    SeparableWholeU8R4 = "separable_whole_u8_r4",
     BilateralNaive = "bilateral_naive",
     BilateralTileU8 = "bilateral_tile_u8",
     BilateralTileU16 = "bilateral_tile_u16",
     BilateralTableU8 = "bilateral_table_u8",
+    BilateralTableSmallU8 = "bilateral_table_small_u8",
+    BilateralWideTableU8 = "bilateral_wide_table_u8",
+    BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
 }
 
@@ -109,11 +122,20 @@ macro_rules! kernels {
     };
 }
 
-use Across::{PackedBytes, Samples};
+use Across::{Bytes, PackedBytes, Samples};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
 kernels! {
+    /// Up to 3 x 3 whole weights whose magnitudes sum to 16 at most, two samples an instruction:
+    /// packed jobs alone, whose addresses and strides are multiples of 16, without
+    /// premultiplication; what lies beyond the edge is a code value. Divided by a power of two,
+    /// with whole numbers added.
+    Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, Bytes(512), [8];
+    /// The same with any divisor and offset.
+    Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, Bytes(512), [8];
+    /// The magnitude of two such.
+    Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, Bytes(512), [8];
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
@@ -132,6 +154,12 @@ kernels! {
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
     /// Up to 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
+    /// Up to 5 + 5 whole numbers, those across not negative and of 257 in all, with sums below
+    /// 2^24 and a power of two for the divisor; two samples an instruction across. As the ones
+    /// above otherwise, but of packed jobs of three channels these must all be treated alike.
+    SeparableWholeU8R2 = "separable_whole_u8_r2", SeparableWholeU8R2, Convolve, Inline, 128, Bytes(256), [64];
+    SeparableWholeU8R3 = "separable_whole_u8_r3", SeparableWholeU8R3, Convolve, Inline, 128, Bytes(256), [64];
+    SeparableWholeU8R4 = "separable_whole_u8_r4", SeparableWholeU8R4, Convolve, Inline, 128, Bytes(256), [64];
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
@@ -142,6 +170,11 @@ kernels! {
     /// Weights by a table: radius up to 8, channels with a weight of their own, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralTableU8 = "bilateral_table_u8", BilateralTableU8, Bilateral, Inline, 256, Samples(32), [64];
+    /// The same in smaller blocks, for pictures that have few of the others.
+    BilateralTableSmallU8 = "bilateral_table_small_u8", BilateralTableSmallU8, Bilateral, Inline, 128, Samples(32), [16];
+    /// The same as both, radius up to 16.
+    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 256, Samples(32), [64];
+    BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), [16];
     /// Three packed differences at once: joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
@@ -185,13 +218,15 @@ impl Needs {
 /// Dynamic shared memory that every device grants a block without being asked.
 const SHARED_BYTES: usize = 48 * 1024;
 
-/// Samples across a tile of `job`, all channels of each.
-pub(super) fn tile_width(kernel: Kernel, job: &Job) -> u32 {
+/// Tiles that cover a row of `job`.
+pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
     match (kernel.describe().across, job.packed, job.channel_count) {
-        (Samples(samples), ..) => samples,
-        (PackedBytes, 1, 3) => 32,
-        (PackedBytes, 1, channels) => 128 / channels,
-        (PackedBytes, ..) => 128,
+        (Samples(samples), ..) => job.width.div_ceil(samples),
+        (PackedBytes, 1, 3) => job.width.div_ceil(32),
+        (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
+        (PackedBytes, ..) => job.width.div_ceil(128),
+        (Bytes(bytes), 1, channels) => (job.width * channels).div_ceil(bytes),
+        (Bytes(bytes), ..) => job.width.div_ceil(bytes),
     }
 }
 
@@ -276,7 +311,7 @@ impl Kernel {
         for job in jobs {
             assert!(job.width > 0 && job.height > 0, "a job without samples");
             job.first_tile_row = grid.y;
-            job.tiles_across = job.width.div_ceil(tile_width(self, job));
+            job.tiles_across = tiles_across(self, job);
             grid.x = grid.x.max(job.tiles_across);
             grid.y += job.height.div_ceil(tile_height);
         }

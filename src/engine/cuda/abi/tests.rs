@@ -48,6 +48,8 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(Taps, first);
     same!(ConvolveLaunch, inline_weights);
     same!(BilateralLaunch, inline_weights);
+    same!(Direct3Plane, offset);
+    same!(Direct3Launch, planes);
     // All parameters of a kernel together.
     assert!(size_of::<BilateralLaunch>().max(size_of::<ConvolveLaunch>()) <= 4096);
 }
@@ -131,6 +133,42 @@ fn members_stand_in_the_order_of_the_header() {
         reserved,
         inline_weights
     });
+    same!(Direct3Plane {
+        input,
+        output,
+        input_stride,
+        output_stride,
+        row_bytes,
+        height,
+        channels,
+        first_tile_row,
+        tiles_across,
+        left,
+        right,
+        above,
+        below,
+        beyond,
+        filtered,
+        copied,
+        filled,
+        bias,
+        reserved,
+        zero,
+        offset
+    });
+    same!(Direct3Launch {
+        plane_count,
+        border,
+        tile_height,
+        kernel_count,
+        divisor,
+        reciprocal,
+        sums,
+        scale,
+        reserved,
+        weights,
+        planes
+    });
     same!(BilateralLaunch {
         frame,
         weights,
@@ -151,6 +189,7 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("JOBS"), MAX_JOBS);
     assert_eq!(defined("INLINE_WEIGHTS"), INLINE_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
+    assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     for (name, value) in [
         ("COPY", action::COPY),
         ("FILL", action::FILL),
@@ -211,10 +250,8 @@ fn tiles_cover_every_job_once() {
             let grid = kernel.place(&mut frame, (3, 3)).grid;
             let mut rows = 0;
             for job in &frame.jobs[..sizes.len()] {
-                let width = kernels::tile_width(kernel, job);
                 assert_eq!(job.first_tile_row, rows);
-                assert!(job.tiles_across * width >= job.width);
-                assert!((job.tiles_across - 1) * width < job.width);
+                assert_eq!(job.tiles_across, kernels::tiles_across(kernel, job));
                 assert!(job.tiles_across <= grid.x);
                 rows += job.height.div_ceil(frame.tile_height);
             }

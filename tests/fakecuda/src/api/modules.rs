@@ -64,6 +64,7 @@ fn check_entry(entry: &Entry) {
     };
     let expected = match kernel.parameter() {
         abi::Parameter::Convolve => size_of::<abi::ConvolveLaunch>(),
+        abi::Parameter::Direct3 => size_of::<abi::Direct3Launch>(),
         abi::Parameter::Bilateral => size_of::<abi::BilateralLaunch>(),
     };
     if entry.parameter_bytes != expected {

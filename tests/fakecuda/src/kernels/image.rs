@@ -158,7 +158,7 @@ impl Picture {
 
 /// The sample that stands for position `at` of `length`, by the border rule; none where that is a
 /// constant.
-fn position(rule: u32, at: i64, length: i64) -> Option<usize> {
+pub fn position(rule: u32, at: i64, length: i64) -> Option<usize> {
     if (0..length).contains(&at) {
         return Some(at as usize);
     }

@@ -1,12 +1,14 @@
 //! One launch: its parameter read and checked, and then computed.
 
 use super::bilateral::{Bilateral, Inputs};
+use super::direct3;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
-    BilateralLaunch, Channel, ConvolveLaunch, Extent, Frame, INLINE_WEIGHTS, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, border, distance, sample,
+    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, Frame, INLINE_WEIGHTS, Job,
+    Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, border, distance,
+    sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -47,6 +49,10 @@ impl Launch {
             Parameter::Convolve => Filter::Linear(Box::new(unsafe {
                 parameter.cast::<ConvolveLaunch>().read_unaligned()
             })),
+            // SAFETY: as above.
+            Parameter::Direct3 => Filter::Linear(Box::new(direct3::expand(kernel, &unsafe {
+                parameter.cast::<Direct3Launch>().read_unaligned()
+            }))),
             // SAFETY: as above.
             Parameter::Bilateral => Filter::Bilateral(Box::new(unsafe {
                 parameter.cast::<BilateralLaunch>().read_unaligned()

@@ -3,7 +3,9 @@
 
 use super::launch::Filter;
 use super::linear::kernels;
-use crate::abi::{Channel, Frame, Job, Kernel, Needs, action, border, distance, sample};
+use crate::abi::{
+    Channel, DIRECT3_SUM, Frame, Job, Kernel, Needs, action, border, distance, sample,
+};
 use crate::violation;
 
 /// Ends the process when `kernel` cannot compute what is asked of it.
@@ -40,6 +42,29 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
     let reach = radius.0.max(radius.1);
     let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
     match kernel {
+        Direct3U8 | Direct3DividedU8 | Direct3MagnitudeU8 => {
+            let (fits, text) = within(1);
+            unless(fits, &text);
+            let magnitude = kernel == Direct3MagnitudeU8;
+            let count = if magnitude { 2 } else { 1 };
+            unless(filter.kernel_count() == count, "so many kernels");
+            unless(filter.has_small_whole_weights(), "such weights");
+        }
+        SeparableWholeU8R2 | SeparableWholeU8R3 | SeparableWholeU8R4 => {
+            let (fits, text) = within(match kernel {
+                SeparableWholeU8R2 => 2,
+                SeparableWholeU8R3 => 3,
+                _ => 4,
+            });
+            unless(fits, &text);
+            unless(filter.has_whole_numbers_of_16_bits(), "such weights");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+        }
         SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
             let (fits, text) = within(match kernel {
                 SeparableU8R1 => 1,
@@ -59,8 +84,12 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
         }
         SeparableU8 | SeparableU16 => unless(filter.is_separable(), "kernels of other ranks"),
-        BilateralTableU8 => {
-            let (fits, text) = within(8);
+        BilateralTableU8
+        | BilateralTableSmallU8
+        | BilateralWideTableU8
+        | BilateralWideTableSmallU8 => {
+            let narrow = matches!(kernel, BilateralTableU8 | BilateralTableSmallU8);
+            let (fits, text) = within(if narrow { 8 } else { 16 });
             unless(fits, &text);
             unless(!needs.joint, "joint weights");
             unless(!needs.premultiplied, "premultiplication");
@@ -133,6 +162,40 @@ impl Filter {
             Filter::Linear(launch) => kernels(launch).iter().all(|taps| taps.separable == 1),
             Filter::Bilateral(_) => false,
         }
+    }
+
+    /// One separable kernel whose sums across are of 16 bits, and all sums of 24.
+    fn has_whole_numbers_of_16_bits(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let taps = &launch.kernels[0];
+        let weights = &launch.inline_weights[taps.first as usize..];
+        let across = &weights[..taps.width as usize];
+        let down = &weights[crate::abi::line_length(across.len())..][..taps.height as usize];
+        let sum = |line: &[f32]| -> f64 { line.iter().map(|&w| f64::from(w.abs())).sum() };
+        taps.separable == 1
+            && across.iter().all(|&weight| weight >= 0.0)
+            && across
+                .iter()
+                .chain(down)
+                .all(|weight| weight.fract() == 0.0)
+            && sum(across) * 255.0 < 65536.0
+            && sum(across) * sum(down) * 255.0 < 16_777_216.0
+            && launch.divisor * launch.reciprocal == 1.0
+            && launch.divisor.to_bits() & 0x7f_ffff == 0
+    }
+
+    /// Of 3 x 3 weights in three lines each, as they come from the compact launch.
+    fn has_small_whole_weights(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        kernels(launch).iter().all(|taps| {
+            let weights = &launch.inline_weights[taps.first as usize..][..12];
+            let sum: f32 = weights.iter().map(|weight| weight.abs()).sum();
+            weights.iter().all(|weight| weight.fract() == 0.0) && sum <= DIRECT3_SUM as f32
+        })
     }
 
     fn kernel_count(&self) -> u32 {

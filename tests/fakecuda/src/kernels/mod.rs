@@ -3,6 +3,7 @@
 //! that it is a second opinion beside the CPU engine.
 
 mod bilateral;
+mod direct3;
 mod image;
 pub mod launch;
 mod limits;

@@ -1,0 +1,150 @@
+//! What the kernels of 3 x 3 taps get: everything that threads would otherwise compute again and
+//! again.
+
+use super::{
+    Channel, ConvolveLaunch, Direct3Launch, Direct3Plane, Frame, Job, Taps, action, border,
+    line_length,
+};
+
+/// Sums are of code values less this.
+const MIDDLE: f32 = 128.0;
+
+/// `value` as float16, if that holds it exactly; normal numbers and 0 alone.
+pub fn half(value: f64) -> Option<u16> {
+    if value == 0.0 {
+        return Some(0);
+    }
+    let bits = (value as f32).to_bits();
+    let exponent = (bits >> 23 & 0xff) as i32 - 127;
+    let exact = f64::from(value as f32) == value && bits & 0x1fff == 0;
+    if !exact || !(-14..=15).contains(&exponent) {
+        return None;
+    }
+    let (sign, fraction) = (bits >> 31 << 15, bits >> 13 & 0x3ff);
+    Some((sign | ((exponent + 15) as u32) << 10 | fraction) as u16)
+}
+
+/// What is added to sums of code values less 128 that were divided: the offset, and what is between
+/// 128 and the zero level. `sum` is that of the weights.
+pub fn bias(zero: f32, offset: f32, sum: f64, divisor: f32) -> f64 {
+    f64::from(offset) + f64::from(MIDDLE - zero) * sum / f64::from(divisor)
+}
+
+/// Two float16 in a word, 0 where one cannot be.
+fn pair(first: f64, second: f64) -> u32 {
+    match (half(first), half(second)) {
+        (Some(first), Some(second)) => u32::from(first) | u32::from(second) << 16,
+        _ => 0,
+    }
+}
+
+/// The weights of a kernel of at most 3 x 3, row by row.
+fn weights(taps: &Taps, all: &[f32]) -> [f32; 9] {
+    let (width, height) = (taps.width as usize, taps.height as usize);
+    let line = line_length(width);
+    let all = &all[taps.first as usize..];
+    let mut weights = [0.0; 9];
+    for y in 0..height {
+        for x in 0..width {
+            let weight = match taps.separable {
+                0 => all[y * line + x],
+                _ => all[x] * all[line + y],
+            };
+            weights[(y + 1 - height / 2) * 3 + x + 1 - width / 2] = weight;
+        }
+    }
+    weights
+}
+
+/// The positions that stand for the one before the first of `length` and the one behind the last;
+/// -1 for the border's constant.
+fn beyond_edges(rule: u32, length: i32) -> (i32, i32) {
+    let last = length - 1;
+    match rule {
+        border::CONSTANT => (-1, -1),
+        border::WRAP => (last, 0),
+        border::REFLECT101 => (1.min(last), (last - 1).max(0)),
+        _ => (0, last),
+    }
+}
+
+impl Direct3Launch {
+    /// The launch of what `launch` describes: packed jobs that have been placed.
+    pub fn new(launch: &ConvolveLaunch) -> Direct3Launch {
+        let frame = &launch.frame;
+        let mut made = Direct3Launch {
+            plane_count: frame.job_count,
+            border: frame.border,
+            tile_height: frame.tile_height,
+            kernel_count: launch.kernel_count,
+            divisor: launch.divisor,
+            reciprocal: launch.reciprocal,
+            scale: pair(
+                1.0 / f64::from(launch.divisor),
+                1.0 / f64::from(launch.divisor),
+            ),
+            ..Direct3Launch::default()
+        };
+        let kernels = &launch.kernels[..launch.kernel_count as usize];
+        for (n, taps) in kernels.iter().enumerate() {
+            let weights = weights(taps, &launch.inline_weights);
+            made.sums[n] = weights.iter().sum();
+            made.weights[n] = weights.map(|weight| pair(weight.into(), weight.into()));
+        }
+        for (plane, job) in made.planes.iter_mut().zip(frame.jobs()) {
+            *plane = Direct3Plane::new(frame, job, made.sums[0], launch.divisor);
+        }
+        made
+    }
+}
+
+impl Direct3Plane {
+    fn new(frame: &Frame, job: &Job, sum: f32, divisor: f32) -> Direct3Plane {
+        let channels = job.channel_count;
+        let first = &job.channels[0];
+        let (left, right) = beyond_edges(frame.border, job.width as i32);
+        let (above, below) = beyond_edges(frame.border, job.height as i32);
+        let at = |pixel: i32| {
+            if pixel < 0 {
+                -1
+            } else {
+                pixel * channels as i32
+            }
+        };
+        // The only row of a plane has no stride.
+        let stride = |stride| if job.height > 1 { stride } else { 0 };
+        let mut plane = Direct3Plane {
+            input: first.input,
+            output: first.output,
+            input_stride: stride(first.input_stride),
+            output_stride: stride(first.output_stride),
+            row_bytes: job.width * channels,
+            height: job.height,
+            channels,
+            first_tile_row: job.first_tile_row,
+            tiles_across: job.tiles_across,
+            left: at(left),
+            right: at(right),
+            above,
+            below,
+            ..Direct3Plane::default()
+        };
+        let mut biases = [0.0; 4];
+        for (byte, added) in biases.iter_mut().enumerate() {
+            let channel: &Channel = &job.channels[byte % channels as usize];
+            let shift = 8 * byte;
+            match channel.action {
+                action::COPY => plane.copied |= 0xff << shift,
+                action::FILL => plane.filled |= channel.fill << shift,
+                _ => {
+                    plane.filtered |= 0xff << shift;
+                    plane.beyond |= ((channel.zero + channel.beyond) as u32 & 0xff) << shift;
+                    *added = 1024.0 + bias(channel.zero, channel.offset, sum.into(), divisor);
+                    (plane.zero[byte], plane.offset[byte]) = (channel.zero, channel.offset);
+                }
+            }
+        }
+        plane.bias = [pair(biases[0], biases[2]), pair(biases[1], biases[3])];
+        plane
+    }
+}
