@@ -1,7 +1,7 @@
 //! Keys from the terminal, one by one as they are pressed.
 //!
-//! Only line editing and echo are switched off. Ctrl-C and Ctrl-Z stay what they are, and so does
-//! the way lines are written: a terminal that is wholly raw would need both done anew.
+//! Only line editing and echo are switched off. Ctrl-C stays what it is, and so does the way lines
+//! are written: a terminal that is wholly raw would need both done anew.
 
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, Read};
@@ -31,8 +31,9 @@ impl Keys {
         keys.local_modes &= !(LocalModes::ICANON | LocalModes::ECHO);
         keys.special_codes[SpecialCodeIndex::VMIN] = 1;
         keys.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // Ctrl-\ would end the process without a chance to set the terminal right.
+        // Ctrl-\ would end the process, and Ctrl-Z stop it, without a chance to set the terminal right.
         keys.special_codes[SpecialCodeIndex::VQUIT] = 0;
+        keys.special_codes[SpecialCodeIndex::VSUSP] = 0;
         *lock() = Some(before);
         let guard = Keys(());
         restore_on_panic();
