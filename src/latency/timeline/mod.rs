@@ -219,3 +219,47 @@ fn serve(records: &Receiver<Record>, writer: &mut Writer, shared: &Shared, file:
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A timeline whose thread gets to nothing, and its file.
+    fn stuck(
+        name: &str,
+        waiting: usize,
+    ) -> (Timeline, Receiver<Record>, Writer, std::path::PathBuf) {
+        let path =
+            std::env::temp_dir().join(format!("cudaconv-{}-{name}.json", std::process::id()));
+        let writer = Writer::start(File::create(&path).unwrap()).unwrap();
+        let (records, receiver) = bounded(waiting);
+        let timeline = Timeline {
+            records,
+            shared: Arc::default(),
+            elements: AtomicU32::new(1),
+        };
+        (timeline, receiver, writer, path)
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_told() {
+        let (timeline, receiver, mut writer, path) = stuck("lost", 2);
+        let tracks = Box::leak(Box::new(timeline)).element("filter", 2);
+        // The element's name takes one place; none of these waits.
+        (0..5).for_each(|number| tracks.dropped(number, "qos"));
+        let lost = &tracks.timeline.shared.lost;
+        assert_eq!(lost.load(Ordering::Relaxed), 4);
+        receiver.try_iter().for_each(|record| writer.add(&record));
+        writer.add_lost(lost.swap(0, Ordering::Relaxed));
+        writer.write().unwrap();
+        writer.add_lost(0);
+        writer.write().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        let named = |name: &str| events.iter().filter(|e| e["name"] == name).count();
+        assert_eq!(named("dropped"), 1);
+        assert_eq!(named("left out"), 1);
+        assert_eq!(events.last().unwrap()["args"]["records"], 4);
+    }
+}
