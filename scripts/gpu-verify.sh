@@ -94,14 +94,14 @@ part_element() {
   CUDACONV_TEST_BACKEND=cuda run_tests element/ 300 element "$bundle/bin/element-tests"
 }
 
-# sanitize PROGRAM TOOL TEST…: tests under one of compute-sanitizer's tools; few frames reach every
+# sanitize PROGRAM TOOL LOG TEST…: tests under one of compute-sanitizer's tools; few frames reach every
 # kernel, border and kind of sample.
 sanitize() {
-  local program=$1 tool=$2
-  shift 2
-  CUDACONV_GPU_TESTS=quick run_tests "$tool/" "${SANITIZER_SECONDS:-280}" "$tool" "$program" --tool "$tool" --error-exitcode 9 \
+  local program=$1 tool=$2 log=$3
+  shift 3
+  CUDACONV_GPU_TESTS=quick run_tests "$tool/" "${SANITIZER_SECONDS:-280}" "$log" "$program" --tool "$tool" --error-exitcode 9 \
     --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "$@"
-  grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
+  grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$log.log" "$out/$log.err" || true
 }
 
 part_sanitizer() {
@@ -111,22 +111,16 @@ part_sanitizer() {
     found=
   done
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  memcheck "$found" &
-  [ -n "$together" ] || wait $!
-  racecheck "$found"
-  wait
-}
-
-memcheck() {
-  sanitize "$1" memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
+  sanitize "$found" memcheck memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
     exact::the_bilateral_of_large exact::emboss exact::sobel exact::custom exact::bilateral \
-    exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
-}
-
-racecheck() {
-  # It follows every access to shared memory, and takes minutes for large windows.
-  sanitize "$1" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
-    exact::scharr exact::separable_kernels_of_large exact::bilateral
+    exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape &
+  [ -n "$together" ] || wait
+  # This follows every access to shared memory, and takes minutes for large windows.
+  sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large &
+  [ -n "$together" ] || wait
+  sanitize "$found" racecheck racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
+    exact::scharr exact::bilateral
+  wait
 }
 
 part_figures() {
