@@ -8,7 +8,7 @@ use gst::prelude::*;
 use super::floor::Floor;
 use super::line::Line;
 use super::scenario::{Pace, Scenario};
-use super::stages::{Cost, STAGES, lower_quartile};
+use super::stages::{Cost, STAGES, lower_quartile, upper_quartile};
 
 const LIVE_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 60);
 /// Frames of a round.
@@ -112,10 +112,18 @@ impl Streams {
             FRAMES * self.lines.len(),
             "every frame is told"
         );
-        let latency = lower_quartile(costs.iter().map(|cost| cost.latency));
-        self.least.keep("latency", latency);
+        if self.scenario.pace != Pace::File {
+            // Where frames queue it is but how far the source is ahead.
+            let latency = lower_quartile(costs.iter().map(|cost| cost.latency));
+            self.least.keep("latency", latency);
+        }
         for stage in STAGES {
-            let time = lower_quartile(costs.iter().map(|cost| cost.stage(stage)));
+            let times = costs.iter().map(|cost| cost.stage(stage));
+            let time = match (stage, self.scenario.pace) {
+                // A source that is held up makes its frames wait less.
+                ("wait", Pace::File) => upper_quartile(times),
+                _ => lower_quartile(times),
+            };
             self.least.keep(stage, time);
         }
     }
