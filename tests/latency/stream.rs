@@ -119,9 +119,11 @@ impl Streams {
         }
         for stage in STAGES {
             let times = costs.iter().map(|cost| cost.stage(stage));
-            let time = match (stage, self.scenario.pace) {
-                // A source that is held up makes its frames wait less.
-                ("wait", Pace::File) => upper_quartile(times),
+            let time = match (stage, self.scenario.pace, self.scenario.depth) {
+                // With one slot each frame waits for the one before, unless the source is held up.
+                ("wait", Pace::File, 1) => upper_quartile(times),
+                // With more it depends on how far the source is ahead.
+                ("wait", Pace::File, _) => continue,
                 _ => lower_quartile(times),
             };
             self.least.keep(stage, time);
