@@ -25,7 +25,7 @@ limit=40
 # The launcher can do without all but the first five; the others are for decoding and comparing.
 plugins=(coreelements app videotestsrc videoconvertscale rawparse
   typefindfunctions playback videoparsersbad isomp4 openh264 nvcodec videofilter multifile
-  coretracers debugutilsbad)
+  coretracers debug debugutilsbad)
 # Parts of every Linux, of its compiler, or of the driver: theirs must be used.
 system='^(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda|libnv.*|linux-vdso)\.so'
 

@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
   cat <<TXT
-usage: scripts/gpu-verify.sh [--out FOLDER] [PART …]
+usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
        scripts/gpu-verify.sh [--update] latency
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
@@ -14,6 +14,8 @@ element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's 
 racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
+--together runs tests, element and sanitizer at the same time, after the parts that measure.
+SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
 
 latency, which is no part of the record, compares the device with its baseline in tests/latency/ and
 says what got worse, and sees that a fifth more work would be found; --update makes that baseline anew.
@@ -22,11 +24,13 @@ TXT
 
 out=$root/out/gpu
 parts=()
+together=
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
+    --together) together=yes ;;
     modules | tests | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -45,12 +49,11 @@ cd "$root"
 sources=$(gpu_sources_sha256)
 kept=$root/out/gpu-parts/$sources
 mkdir -p "$kept"
-failed=0
 
 # note NAME RESULT: keeps the result of a test for the record.
 note() {
   printf '\n[[test]]\nname = "%s"\nresult = "%s"\n' "$1" "$2" >>"$records"
-  [ "$2" = ok ] || { failed=$((failed + 1)); say "FAILED: $1"; }
+  [ "$2" = ok ] || say "FAILED: $1"
 }
 
 # run_tests PREFIX SECONDS LOG PROGRAM ARGUMENT…: runs a test program and notes each of its tests.
@@ -96,7 +99,7 @@ part_element() {
 sanitize() {
   local program=$1 tool=$2
   shift 2
-  CUDACONV_GPU_TESTS=quick run_tests "$tool/" 280 "$tool" "$program" --tool "$tool" --error-exitcode 9 \
+  CUDACONV_GPU_TESTS=quick run_tests "$tool/" "${SANITIZER_SECONDS:-280}" "$tool" "$program" --tool "$tool" --error-exitcode 9 \
     --print-limit 5 "$bundle/bin/gpu-tests" --test-threads=4 "$@"
   grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool.err" || true
 }
@@ -108,10 +111,20 @@ part_sanitizer() {
     found=
   done
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  sanitize "$found" memcheck exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral \
+  memcheck "$found" &
+  [ -n "$together" ] || wait $!
+  racecheck "$found"
+  wait
+}
+
+memcheck() {
+  sanitize "$1" memcheck exact::gauss5 exact::emboss exact::sobel exact::custom exact::bilateral \
     exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape
+}
+
+racecheck() {
   # It follows every access to shared memory, and takes minutes for large windows.
-  sanitize "$found" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
+  sanitize "$1" racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
     exact::scharr exact::bilateral
 }
 
@@ -171,15 +184,32 @@ part_latency() {
   fi
 }
 
-complete=yes
-for part in "${parts[@]}"; do
-  say "== $part"
-  records=$kept/$part.toml
+# run_part PART: what it found goes to a file of its own.
+run_part() {
+  say "== $1"
+  records=$kept/$1.toml
   : >"$records"
-  "part_$part"
-done
-for part in "${all[@]}"; do [ -e "$kept/$part.toml" ] || complete=; done
+  "part_$1"
+}
 
+measured=()
+checked=()
+for part in "${parts[@]}"; do
+  case $part in
+    tests | element | sanitizer) checked+=("$part") ;;
+    *) measured+=("$part") ;;
+  esac
+done
+if [ -n "$together" ]; then
+  for part in ${measured[@]+"${measured[@]}"}; do run_part "$part"; done
+  for part in ${checked[@]+"${checked[@]}"}; do run_part "$part" & done
+  wait
+else
+  for part in "${parts[@]}"; do run_part "$part"; done
+fi
+
+complete=yes
+for part in "${all[@]}"; do [ -e "$kept/$part.toml" ] || complete=; done
 if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   {
     printf 'date = "%s"\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$sources"
@@ -189,5 +219,9 @@ if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   cp tests/gpu/record.toml "$out/"
   say "wrote tests/gpu/record.toml"
 fi
+failed=0
+for part in "${parts[@]}"; do
+  failed=$((failed + $(grep -c '^result = "failed"' "$kept/$part.toml" || true)))
+done
 say "$failed failed"
 [ "$failed" -eq 0 ]

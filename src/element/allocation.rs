@@ -4,7 +4,7 @@
 use gst::prelude::*;
 
 use crate::engine::frame::{ReadMemory, WriteBytes, WriteMemory};
-use crate::engine::{Engine, FrameError, InputFrame, OutputFrame, PlaneSpan};
+use crate::engine::{Engine, Frame, FrameError, InputFrame, OutputFrame, PlaneSpan};
 use crate::filter::Layout;
 
 const ALIGNMENT_OPTION: &str = "GstBufferPoolOptionVideoAlignment";
@@ -43,7 +43,7 @@ pub fn propose(
         .map_err(|_| gst::loggable_error!(super::CAT, "{} bytes a frame", info.size()))?;
     let allocator = engine.and_then(|engine| engine.allocator());
     if let Some(allocator) = &allocator {
-        // Sources configure the pool that they take anew, with the query's allocator.
+        // Sources and decoders configure the pool anew, with the allocator that they find here.
         query.add_allocation_param(Some(allocator), gst::AllocationParams::default());
     }
     let pool = match &allocator {
@@ -60,10 +60,6 @@ pub fn propose(
         _ => None,
     };
     query.add_allocation_pool(pool.as_ref(), size, depth + 1, 0);
-    if let Some(allocator) = engine.and_then(|engine| engine.allocator()) {
-        // Sources and decoders configure the pool anew, with the allocator that they find here.
-        query.add_allocation_param(Some(&allocator), gst::AllocationParams::default());
-    }
     query.add_allocation_meta::<gst_video::VideoMeta>(None);
     Ok(())
 }
@@ -266,6 +262,28 @@ pub fn map_output(
         .map_err(|_| MapError::Map)?;
     let memory: WriteMemory = Box::new(OutputBuffer(mapped));
     Ok(OutputFrame::new(layout, vec![memory], planes)?)
+}
+
+/// A frame, of any content, in memory of the engine's allocator, as a stream's frames are where
+/// both sides take the engine's pools. `None` where the engine has no allocator, or memory is short.
+pub fn trial_frame(
+    engine: &dyn Engine,
+    info: &gst_video::VideoInfo,
+    layout: &Layout,
+    interlaced: bool,
+) -> Option<Frame> {
+    let allocator = engine.allocator()?;
+    let buffer = || {
+        let memory = allocator.alloc(info.size(), None).ok()?;
+        let mut buffer = gst::Buffer::new();
+        buffer.get_mut()?.append_memory(memory);
+        Some(buffer)
+    };
+    Some(Frame {
+        input: map_input(buffer()?, info, layout).ok()?,
+        output: map_output(buffer()?, info, layout).ok()?,
+        interlaced,
+    })
 }
 
 /// Copies the picture of `from` to `to`, whatever their layouts.

@@ -79,8 +79,8 @@ impl CudaConv {
     /// NULL→READY: opens the engine and checks what can be checked without a format.
     fn open_engine(&self) -> Result<(), gst::StateChangeError> {
         let early = std::mem::take(&mut *lock(&self.early_warnings));
-        for text in early {
-            self.post_setting_warning(&text);
+        for text in &early {
+            self.post_setting_warning(text);
         }
         let settings = self.settings();
         let request = settings.engine_request();
@@ -89,7 +89,11 @@ impl CudaConv {
             gst::StateChangeError
         })?;
         if let Err(error) = check_without_format(&settings, &*opened.engine) {
-            gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
+            // What was refused may be what is missing now, and many programs show errors alone.
+            let text = early.iter().fold(error.to_string(), |text, refused| {
+                format!("{text}. Refused before: {refused}")
+            });
+            gst::element_imp_error!(self, gst::LibraryError::Settings, ("{text}"));
             return Err(gst::StateChangeError);
         }
         *lock(&self.engine) = Some(opened.engine.clone());

@@ -91,7 +91,7 @@ impl CudaConv {
                 reason: "the engine is not ready".into(),
                 device: engine.device().into(),
             })?;
-            let trial = warm_up(format, &*filter.prepared)?;
+            let trial = warm_up(format, &**engine, &*filter.prepared)?;
             *lock(&filter.service) = ServiceForecast::from_trial(trial);
             Ok((filter, trial))
         };
@@ -306,20 +306,28 @@ pub(super) fn make_filter(
     }))
 }
 
-/// Runs a trial frame, so that what comes with the first one is paid now; returns what a frame
-/// takes: the quickest of a few more, as whatever else the machine does only makes them slower.
-fn warm_up(format: &Format, prepared: &dyn Prepared) -> Result<Duration, EngineError> {
+/// Runs trial frames, so that what comes with the first ones is paid now; returns what a frame
+/// takes: the quickest, as whatever else the machine does only makes them slower. The first is in
+/// plain memory; the others are in the engine's own, where it has such memory, as most streams'
+/// frames are.
+fn warm_up(
+    format: &Format,
+    engine: &dyn Engine,
+    prepared: &dyn Prepared,
+) -> Result<Duration, EngineError> {
     let interlaced = format.info.interlace_mode() == gst_video::VideoInterlaceMode::Interleaved;
     let timed = |frame| {
         let started = Instant::now();
         let (frame, timing) = prepared.submit(frame).wait();
         timing.map(|_| (frame, started.elapsed()))
     };
-    let (mut frame, first) = timed(Frame::blank(&format.layout, interlaced))?;
-    if first > LONG_TRIAL {
+    let (frame, first) = timed(Frame::blank(&format.layout, interlaced))?;
+    let own = allocation::trial_frame(engine, &format.info, &format.layout, interlaced);
+    if first > LONG_TRIAL && own.is_none() {
         return Ok(first);
     }
     let mut quickest = first;
+    let mut frame = own.unwrap_or(frame);
     for _ in 0..MORE_TRIALS {
         let (done, trial) = timed(frame)?;
         frame = done;

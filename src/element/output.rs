@@ -78,11 +78,14 @@ impl CudaConv {
         let FilteredFrame {
             arrived,
             submitted,
-            ticket,
+            mut ticket,
             filter,
             slot,
         } = item;
         let asked = Instant::now();
+        if ticket.approach() {
+            self.queue.slot_soon();
+        }
         let (frame, result) = ticket.wait();
         let (frame, engine, backend) = match result {
             Ok(timing) => (frame, timing, filter.engine.backend()),

@@ -8,6 +8,7 @@
 //! is empty and nothing is being pushed.)
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,10 @@ struct State<T> {
     slots: Vec<(Place, Instant)>,
     /// How often the pad was activated.
     starts: u64,
+    /// The chain waits for a slot.
+    slot_wanted: bool,
+    /// Until when the chain, which waits for a slot, does so awake.
+    watch_until: Option<Instant>,
 }
 
 /// See the module's text. `T` is an item of the stream.
@@ -58,7 +63,13 @@ pub struct Queue<T> {
     for_task: Condvar,
     /// Wakes the chain and queries: a slot is free, the queue is empty, or the flow changed.
     for_chain: Condvar,
+    /// How often that happened, for a chain that watches instead of sleeping.
+    chain_wakes: AtomicU32,
 }
+
+/// The longest that a chain waits awake for a slot that is due. Being woken takes tens of
+/// microseconds, in which the device has nothing to do.
+const WATCHED_AT_MOST: Duration = Duration::from_micros(200);
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
@@ -72,9 +83,12 @@ impl<T> Default for Queue<T> {
                 active: false,
                 slots: Vec::new(),
                 starts: 0,
+                slot_wanted: false,
+                watch_until: None,
             }),
             for_task: Condvar::new(),
             for_chain: Condvar::new(),
+            chain_wakes: AtomicU32::new(0),
         }
     }
 }
@@ -94,6 +108,11 @@ impl<T> Queue<T> {
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn wake_chain(&self) {
+        self.chain_wakes.fetch_add(1, Ordering::Release);
+        self.for_chain.notify_all();
     }
 
     /// The source pad is activated with `depth` slots: data may flow, `start_task` is called.
@@ -122,7 +141,7 @@ impl<T> Queue<T> {
         state.flow = Err(gst::FlowError::Flushing);
         let items = state.items.drain(..).collect();
         self.for_task.notify_all();
-        self.for_chain.notify_all();
+        self.wake_chain();
         items
     }
 
@@ -149,7 +168,7 @@ impl<T> Queue<T> {
         state.told = false;
         state.eos = false;
         self.for_task.notify_all();
-        self.for_chain.notify_all();
+        self.wake_chain();
     }
 
     /// What the chain has to return now; an error counts as told to upstream.
@@ -191,11 +210,13 @@ impl<T> Queue<T> {
         let mut state = self.lock();
         let mut waited = false;
         loop {
+            state.slot_wanted = false;
             if let Err(error) = state.flow {
                 state.told = true;
                 return Err(error);
             }
             if let Some((place, idle_since)) = state.slots.pop() {
+                state.watch_until = None;
                 let wait = if waited {
                     split_wait(arrival, idle_since, Instant::now())
                 } else {
@@ -204,10 +225,34 @@ impl<T> Queue<T> {
                 return Ok((place, wait));
             }
             waited = true;
-            state = self
-                .for_chain
-                .wait(state)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.slot_wanted = true;
+            state = match state.watch_until {
+                Some(until) if Instant::now() < until => self.watch(state, until),
+                _ => (self.for_chain.wait(state)).unwrap_or_else(|poisoned| poisoned.into_inner()),
+            };
+        }
+    }
+
+    /// Waits awake, without the lock, until something wakes the chain.
+    fn watch<'a>(
+        &'a self,
+        state: MutexGuard<'a, State<T>>,
+        until: Instant,
+    ) -> MutexGuard<'a, State<T>> {
+        let wakes = self.chain_wakes.load(Ordering::Acquire);
+        drop(state);
+        while self.chain_wakes.load(Ordering::Acquire) == wakes && Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        self.lock()
+    }
+
+    /// For the task: a slot will be free in a moment. A chain that waits for one wakes up.
+    pub fn slot_soon(&self) {
+        let mut state = self.lock();
+        if state.slot_wanted && state.slots.is_empty() {
+            state.watch_until = Some(Instant::now() + WATCHED_AT_MOST);
+            self.wake_chain();
         }
     }
 
@@ -219,7 +264,7 @@ impl<T> Queue<T> {
             state.slots.push((place, idle_since));
         }
         drop(state);
-        self.for_chain.notify_all();
+        self.wake_chain();
     }
 
     /// Appends an item.
@@ -292,7 +337,7 @@ impl<T> Queue<T> {
                 untold = Some(error);
             }
         }
-        self.for_chain.notify_all();
+        self.wake_chain();
         if state.flow == Err(gst::FlowError::Flushing) {
             self.for_task.notify_all();
         }
@@ -438,6 +483,34 @@ mod tests {
             queue.finished(Err(error));
             queue.clear_not_linked();
             assert_eq!(queue.flow().is_err(), kept);
+        }
+    }
+
+    #[test]
+    fn a_chain_that_is_told_of_a_slot_takes_it_and_one_that_was_told_wrong_waits_on() {
+        for promised in [false, true] {
+            let queue = std::sync::Arc::new(queue(1));
+            let (place, _) = queue.take_slot(Instant::now()).unwrap();
+            let waiter = {
+                let queue = queue.clone();
+                std::thread::spawn(move || queue.take_slot(Instant::now()))
+            };
+            while !queue.lock().slot_wanted {
+                std::thread::yield_now();
+            }
+            queue.slot_soon();
+            // Told wrong: the watch ends without a slot.
+            while !promised
+                && queue
+                    .lock()
+                    .watch_until
+                    .is_some_and(|until| Instant::now() < until)
+            {
+                std::thread::yield_now();
+            }
+            queue.give_slot(place, Instant::now());
+            assert!(waiter.join().unwrap().is_ok());
+            assert_eq!(queue.lock().watch_until, None);
         }
     }
 

@@ -130,6 +130,12 @@ pub trait Prepared: Send + Sync {
 
 /// A frame in work.
 pub trait Ticket: Send {
+    /// Waits until the frame is done, or will be in a moment that is worth being awake for. False,
+    /// at once, where that cannot be told.
+    fn approach(&mut self) -> bool {
+        false
+    }
+
     /// Waits until the frame is done and gives it back, filtered or, with an error, as it was
     /// (the input untouched, the output undefined).
     fn wait(self: Box<Self>) -> (Frame, Result<EngineTiming, EngineError>);

@@ -198,3 +198,27 @@ fn a_driver_that_refuses_the_kernels_is_an_error_before_the_first_frame() {
         });
     });
 }
+
+/// Reported: newcomers do not learn which of driver, toolkit and card is at fault.
+#[test]
+fn the_doctor_tells_of_driver_and_devices_and_tries_them() {
+    let doctor = |folder: &std::path::Path| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_cudaconv"))
+            .arg("doctor")
+            .env("LD_LIBRARY_PATH", folder)
+            .output();
+        let output = output.expect("the program starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let found = doctor(&crate::library::folder());
+    for text in [
+        "CUDA 12.2; no CUDA toolkit is needed",
+        "GPU 0",
+        "Fake CUDA device, compute capability",
+        "trial frames have the CPU's pixels",
+    ] {
+        assert!(found.contains(text), "{found} says {text:?}");
+    }
+    let missing = doctor(std::path::Path::new("/nonexistent"));
+    assert!(missing.contains("libcuda.so.1 was not found"), "{missing}");
+}

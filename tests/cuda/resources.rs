@@ -94,15 +94,15 @@ fn a_steady_stream_makes_nothing_new() {
     on_test_driver!(&[], || {
         watched(|| {
             let pads = Pads::raising();
-            pads.push_all(0..20);
-            pads.wait_buffers(20);
+            pads.push_all(0..40);
+            pads.wait_buffers(40);
             pads.forget();
-            // The other families load in the background.
+            // The other families load in the background, once the stream runs.
             while live("modules") < 3 {
                 std::thread::yield_now();
             }
             let before = MAKERS.map(calls);
-            for number in 20..120 {
+            for number in 40..140 {
                 pads.push_all(number..=number);
                 pads.wait_buffers(1);
                 pads.forget();

@@ -208,3 +208,17 @@ fn a_restart_clears_an_error() {
         assert_raised(&pads.buffers(), 0..5);
     });
 }
+
+/// Reported: a misspelt matrix is told as a missing one.
+#[test]
+fn the_error_of_a_missing_matrix_quotes_the_one_that_was_refused() {
+    watched(|| {
+        let element = crate::common::cudaconv(&[("kernel", "custom"), ("matrix", "1 2 x")]);
+        let pads = Pads::around(element);
+        assert!(pads.element.set_state(gst::State::Ready).is_err());
+        let text = pads.wait_error().to_string();
+        for word in ["needs the property matrix", "\"x\" is not a number"] {
+            assert!(text.contains(word), "{text:?} says {word:?}");
+        }
+    });
+}

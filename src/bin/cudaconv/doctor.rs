@@ -1,5 +1,9 @@
 //! `cudaconv doctor`: what was found on this machine, what is missing, what to do.
 
+use std::time::Duration;
+
+use gstcudaconv::engine::cuda::doctor as gpu;
+
 use crate::plugin::{self, Origin, Plugin, PluginError};
 use crate::{Exit, audio, console, machine, output, packages};
 
@@ -200,25 +204,56 @@ fn cpu() -> Finding {
     finding(Verdict::Ok, "CPU", text)
 }
 
-/// What there is of NVIDIA's; nothing of it is loaded or used.
+/// The driver, and every device tried out.
 fn nvidia() -> Vec<Finding> {
-    let this_build = "this version filters on the CPU";
-    let library = machine::cuda_library();
-    let Some(module) = machine::nvidia_module() else {
-        let text = match library {
-            Some(library) => format!(
-                "{} is there, but the kernel module is not loaded; {this_build}",
-                library.display()
-            ),
-            None => format!("no driver; {this_build}, so none is needed"),
-        };
-        return vec![finding(Verdict::Note, "NVIDIA", text)];
+    let examination = match gpu::examine() {
+        Ok(examination) => examination,
+        Err(reason) => {
+            let found = machine::nvidia_module().map_or(String::new(), |module| {
+                format!(" (the kernel module {module} is loaded)")
+            });
+            let text = format!("{reason}{found}. Until then the CPU filters, with the same pixels");
+            return vec![finding(Verdict::Note, "NVIDIA", text)];
+        }
     };
-    let devices = machine::nvidia_devices();
-    let library = match library {
-        Some(library) => library.display().to_string(),
-        None => "no libcuda.so.1".to_owned(),
+    let driver = match examination.driver.as_str() {
+        "" => "a driver that does not tell its version",
+        driver => &format!("driver {driver}"),
     };
-    let text = format!("driver {module}, {devices} device(s), {library}; {this_build}");
-    vec![finding(Verdict::Note, "NVIDIA", text)]
+    let text = format!(
+        "{driver}, CUDA {}; no CUDA toolkit is needed",
+        examination.cuda
+    );
+    let mut findings = vec![finding(Verdict::Ok, "NVIDIA", text)];
+    findings.extend(examination.devices.iter().map(device));
+    findings
+}
+
+fn device(device: &gpu::Finding) -> Finding {
+    let gibibytes = |bytes: usize| bytes as f64 / f64::from(1 << 30);
+    let (major, minor) = device.capability;
+    let described = format!(
+        "{}, compute capability {major}.{minor}, {:.1} GiB ({:.1} GiB free), {}",
+        device.name,
+        gibibytes(device.memory),
+        gibibytes(device.free_memory),
+        device.link,
+    );
+    let name = format!("GPU {}", device.index);
+    match &device.trial {
+        Ok(trial) => {
+            let loading: Duration = trial.modules.iter().map(|(_, time)| *time).sum();
+            let text = format!(
+                "{described}; its {} kernel modules loaded in {:.0} ms, trial frames have the \
+                 CPU's pixels",
+                trial.modules.len(),
+                loading.as_secs_f64() * 1e3,
+            );
+            finding(Verdict::Ok, &name, text)
+        }
+        Err(reason) => {
+            let text = format!("{described}; not used: {reason}");
+            finding(Verdict::Note, &name, text)
+        }
+    }
 }

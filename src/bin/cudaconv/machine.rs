@@ -1,7 +1,5 @@
 //! What this machine is, read from the system without loading any driver.
 
-use std::path::{Path, PathBuf};
-
 /// The processor's name, or its architecture.
 pub fn cpu() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -57,45 +55,6 @@ pub fn nvidia_module() -> Option<String> {
     module_version(&text)
 }
 
-/// Numbers of the device files `/dev/nvidia0`, `/dev/nvidia1`, … that exist.
-pub fn nvidia_devices() -> usize {
-    (0..64)
-        .take_while(|index| Path::new(&format!("/dev/nvidia{index}")).exists())
-        .count()
-}
-
-/// The driver's library as the loader would find it. It is not opened.
-pub fn cuda_library() -> Option<PathBuf> {
-    let from_environment = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let multiarch = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    std::env::split_paths(&from_environment)
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .chain(
-            [
-                multiarch.as_str(),
-                "/usr/lib64",
-                "/usr/lib",
-                "/lib64",
-                "/usr/lib/wsl/lib",
-            ]
-            .into_iter()
-            .map(PathBuf::from),
-        )
-        .map(|folder| folder.join("libcuda.so.1"))
-        .find(|path| path.exists())
-        .or_else(|| in_loader_cache(&std::fs::read("/etc/ld.so.cache").unwrap_or_default()))
-}
-
-/// The loader's cache holds its paths as plain strings, each ended by a zero byte.
-fn in_loader_cache(cache: &[u8]) -> Option<PathBuf> {
-    cache
-        .split(|byte| *byte == 0)
-        .filter(|text| text.ends_with(b"/libcuda.so.1") && text.starts_with(b"/"))
-        .filter_map(|text| std::str::from_utf8(text).ok())
-        .map(PathBuf::from)
-        .find(|path| path.exists())
-}
-
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -124,12 +83,6 @@ mod tests {
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
         assert_eq!(module_version(open).as_deref(), Some("580.65.06"));
         assert_eq!(module_version("nothing"), None);
-    }
-
-    #[test]
-    fn the_loaders_cache_is_searched_for_whole_names() {
-        let cache = b"glibc-ld.so.cache1.1\0libcuda.so.1\0/no/such/folder/libcuda.so.1\0";
-        assert_eq!(in_loader_cache(cache), None);
     }
 
     #[test]

@@ -116,6 +116,10 @@ const NAP: Duration = Duration::from_micros(10);
 /// Part of the expected time, before and after its end, in which the event is watched without
 /// naps.
 const WATCHED: f64 = 0.1;
+/// Before a watch that begins sooner than this there are no naps: one may last longer.
+const NO_NAP: Duration = Duration::from_micros(50);
+/// About what it takes to wake a thread.
+const NEAR: Duration = Duration::from_micros(100);
 /// How long an event is looked at in naps while nothing is known of its time.
 const UNKNOWN: Duration = Duration::from_millis(1);
 
@@ -138,6 +142,30 @@ impl Pace {
     fn expected(&self) -> Option<Duration> {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (recent.frames >= FEWEST_FRAMES).then(|| recent.estimate.median())
+    }
+
+    /// Waits until `event`, which marks that point of work that was submitted at `submitted`, has
+    /// happened or is about to. False, at once, while nothing is known of its time.
+    pub fn approach(&self, current: &Current, event: &Event, submitted: Instant) -> bool {
+        let Some(expected) = self.expected() else {
+            return false;
+        };
+        let near = expected.saturating_sub(NEAR);
+        let _sharp = SharpTimer::new();
+        loop {
+            let elapsed = submitted.elapsed();
+            if elapsed >= near {
+                return true;
+            }
+            match current.is_done(event) {
+                Ok(true) => return true,
+                Ok(false) => {
+                    let slept = expected.mul_f64(SLEPT).min(near);
+                    std::thread::sleep(slept.saturating_sub(elapsed).max(NAP));
+                }
+                Err(_) => return false,
+            }
+        }
     }
 
     /// Waits for `event`, which marks that point of work that was submitted at `submitted`.
@@ -192,7 +220,10 @@ fn next_step(expected: Option<Duration>, elapsed: Duration) -> Step {
     if sleep >= SHORTEST_SLEEP {
         return Step::Sleep(sleep);
     }
-    if elapsed.abs_diff(expected) <= expected.mul_f64(WATCHED) {
+    let watched = expected.mul_f64(WATCHED);
+    let earliest = expected.saturating_sub(watched + NO_NAP);
+    let latest = expected + watched.max(NO_NAP);
+    if (earliest..=latest).contains(&elapsed) {
         Step::Spin
     } else {
         Step::Sleep(NAP)
@@ -249,11 +280,20 @@ mod tests {
         assert_eq!(step(0), Step::Sleep(us(700)));
         assert_eq!(step(300), Step::Sleep(us(400)));
         assert_eq!(step(690), Step::Sleep(NAP));
-        assert_eq!(step(890), Step::Sleep(NAP));
-        assert_eq!(step(950), Step::Spin);
+        assert_eq!(step(840), Step::Sleep(NAP));
+        assert_eq!(step(860), Step::Spin);
         assert_eq!(step(1090), Step::Spin);
         assert_eq!(step(1500), Step::Sleep(NAP));
         assert_eq!(step(2001), Step::Block);
+    }
+
+    #[test]
+    fn short_work_is_watched_from_the_end_of_the_sleep_on() {
+        let step = |elapsed| next_step(Some(us(140)), us(elapsed));
+        assert_eq!(step(10), Step::Sleep(us(88)));
+        assert_eq!(step(98), Step::Spin);
+        assert_eq!(step(190), Step::Spin);
+        assert_eq!(step(191), Step::Sleep(NAP));
     }
 
     #[test]

@@ -64,6 +64,18 @@ impl Context {
         })
     }
 
+    /// Waits until the device is done with what `stream` holds, also where the device counts as
+    /// dead: it was given up for an error of one call, and may work on for all that. A device that
+    /// stopped answers at once, with its error.
+    pub(super) fn drain(&self, stream: &Stream) {
+        // SAFETY: retained as long as `self` lives.
+        if unsafe { self.api().push_context(self.raw) }.is_ok() {
+            // SAFETY: the stream is alive. Whatever the answer: nothing runs any more.
+            let _ = unsafe { self.api().synchronize_stream(stream.raw) };
+            let _ = self.api().pop_context();
+        }
+    }
+
     /// Runs `release` with the context current. A dead device's objects are leaked on purpose: its
     /// driver would refuse every call. What else fails leaves an object behind that nobody can do
     /// anything about.

@@ -29,6 +29,9 @@ const BATCHES: usize = 15;
 const DELAY_BYTES: usize = 64 << 20;
 const DELAYS: usize = 12;
 
+/// Frames of a stream that are in the hands of sources, the filter and sinks.
+pub const ROUND: usize = 8;
+
 /// Times of copies of a number of bytes between pinned and device memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Copies {
@@ -36,6 +39,8 @@ pub struct Copies {
     pub down: Duration,
     /// A pair of both at once, in a long row of pairs.
     pub both: Duration,
+    /// The same with [`ROUND`] frames' memory on each side, as a stream's frames go round.
+    pub both_round: Duration,
 }
 
 /// What the driver made of a kernel.
@@ -210,35 +215,39 @@ impl CudaEngine {
     pub fn time_copies(&self, bytes: usize) -> Result<Copies, EngineError> {
         let context = &self.shared.context;
         let current = context.enter()?;
-        let host = [
-            Block::pinned(context, bytes)?,
-            Block::pinned(context, bytes)?,
-        ];
+        let blocks = || -> Result<Vec<Block>, CudaError> {
+            (0..ROUND).map(|_| Block::pinned(context, bytes)).collect()
+        };
+        let (from, to) = (blocks()?, blocks()?);
         let device = [current.memory(bytes)?, current.memory(bytes)?];
         let (up, down) = (Bench::new(&current)?, Bench::new(&current)?);
-        let upload = |stream: &Stream| {
+        let upload = |stream: &Stream, from: &Block| {
             // SAFETY: block and memory are that long, and outlive the benches.
-            unsafe { current.upload(device[0].start(), host[0].start(), run_of(bytes), stream) }
+            unsafe { current.upload(device[0].start(), from.start(), run_of(bytes), stream) }
         };
-        let download = |stream: &Stream| {
+        let download = |stream: &Stream, to: &Block| {
             // SAFETY: as above.
-            unsafe { current.download(host[1].start(), device[1].start(), run_of(bytes), stream) }
+            unsafe { current.download(to.start(), device[1].start(), run_of(bytes), stream) }
         };
-        let mut pairs = Vec::new();
-        for _ in 0..=BATCHES {
-            let started = Instant::now();
-            for _ in 0..BATCH {
-                upload(&up.stream)?;
-                download(&down.stream)?;
+        let pairs = |blocks: usize| -> Result<Duration, CudaError> {
+            let mut pairs = Vec::new();
+            for _ in 0..=BATCHES {
+                let started = Instant::now();
+                for number in 0..BATCH {
+                    upload(&up.stream, &from[number % blocks])?;
+                    download(&down.stream, &to[number % blocks])?;
+                }
+                current.wait_for_all(&up.stream)?;
+                current.wait_for_all(&down.stream)?;
+                pairs.push(started.elapsed() / BATCH as u32);
             }
-            current.wait_for_all(&up.stream)?;
-            current.wait_for_all(&down.stream)?;
-            pairs.push(started.elapsed() / BATCH as u32);
-        }
+            Ok(median(pairs))
+        };
         Ok(Copies {
-            up: up.time(|stream, _| upload(stream))?,
-            down: down.time(|stream, _| download(stream))?,
-            both: median(pairs),
+            up: up.time(|stream, _| upload(stream, &from[0]))?,
+            down: down.time(|stream, _| download(stream, &to[0]))?,
+            both: pairs(1)?,
+            both_round: pairs(ROUND)?,
         })
     }
 

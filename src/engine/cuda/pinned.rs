@@ -5,7 +5,7 @@
 //! becomes of the context, while decoders and sinks still hold it. Pinning is slow (half a
 //! millisecond for a frame), so memory that is given back is kept for the next who asks.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,6 +17,10 @@ use super::error::CudaError;
 /// Memory begins and ends at multiples of this many bytes, so that no page belongs to anything
 /// else: the largest page of Linux on x86-64 and Arm.
 const PAGE: usize = 64 * 1024;
+/// The large page of x86-64 and most Arm systems. Memory of at least half of one is made of whole
+/// ones where the system has them: pages of 4 KiB are scattered, and each costs the GPU's copy
+/// engines and the host's IOMMU an entry of their small translation caches.
+const LARGE_PAGE: usize = 2 * 1024 * 1024;
 /// What a pool keeps of the memory that was given back: eight 4K RGBA frames.
 const KEPT_BYTES: usize = 256 * 1024 * 1024;
 
@@ -37,6 +41,30 @@ pub(super) fn forget_device(ordinal: i32) {
     registry.retain(|_, (_, by)| *by != ordinal);
 }
 
+fn page_for(len: usize) -> usize {
+    if len < LARGE_PAGE / 2 {
+        PAGE
+    } else {
+        LARGE_PAGE
+    }
+}
+
+/// The bytes that memory for `len` bytes takes.
+fn whole_pages(len: usize) -> Option<usize> {
+    len.max(1).checked_next_multiple_of(page_for(len))
+}
+
+/// Asks the system to put large pages behind addresses that nothing was written to yet. A system
+/// that has none, or none free, takes small ones.
+#[cfg(target_os = "linux")]
+fn ask_for_large_pages(start: NonNull<u8>, len: usize) {
+    // SAFETY: advice on how to map memory of the caller's; its content does not change.
+    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_large_pages(_start: NonNull<u8>, _len: usize) {}
+
 /// Whole pages of the process's memory.
 struct Pages {
     start: NonNull<u8>,
@@ -53,10 +81,17 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// Zeroed pages for `len` bytes; `None` when memory is short.
     fn new(len: usize) -> Option<Pages> {
-        let size = len.max(1).checked_next_multiple_of(PAGE)?;
-        let layout = Layout::from_size_align(size, PAGE).ok()?;
+        let page = page_for(len);
+        let size = whole_pages(len)?;
+        let layout = Layout::from_size_align(size, page).ok()?;
         // SAFETY: the size is not 0.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let start = NonNull::new(unsafe { alloc(layout) })?;
+        if page == LARGE_PAGE {
+            ask_for_large_pages(start, size);
+        }
+        // Only now are pages given to these addresses.
+        // SAFETY: allocated with this size.
+        unsafe { start.as_ptr().write_bytes(0, size) };
         Some(Pages {
             start,
             layout,
@@ -114,7 +149,7 @@ impl PinnedPool {
     /// The smallest that holds `len` bytes and is not much larger.
     fn take(&self, len: usize) -> Option<Pages> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = len + len / 4 + PAGE;
+        let most = whole_pages(len)? + len / 4;
         let fitting = |pages: &Pages| (len..=most).contains(&pages.len());
         let best = (kept.iter().enumerate())
             .filter(|(_, pages)| fitting(pages))
@@ -228,6 +263,9 @@ mod tests {
         let bytes = unsafe { std::slice::from_raw_parts(pages.start.as_ptr(), pages.len()) };
         assert!(bytes.iter().all(|&byte| byte == 0));
         assert!(Pages::new(usize::MAX).is_none());
+        let frame = Pages::new(1920 * 1080).unwrap();
+        assert_eq!(frame.len(), LARGE_PAGE);
+        assert_eq!(frame.start.as_ptr() as usize % LARGE_PAGE, 0);
     }
 
     #[test]
@@ -240,6 +278,9 @@ mod tests {
         assert!(pool.take(9 * PAGE).is_none());
         assert_eq!(pool.take(8 * PAGE).unwrap().len(), 8 * PAGE);
         assert!(pool.take(1).is_none());
+        let frame = 1200 * 1024;
+        assert!(pool.put(Pages::new(frame).unwrap(), KEPT_BYTES).is_empty());
+        assert_eq!(pool.take(frame).unwrap().len(), LARGE_PAGE);
     }
 
     #[test]

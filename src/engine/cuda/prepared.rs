@@ -19,8 +19,9 @@ use crate::filter::plan::Plan;
 /// Device memory for the weights of a plan: three full kernels of 65 by 65. Such pieces go from
 /// plan to plan, because freeing device memory makes the driver wait for all that runs.
 const WEIGHTS_BYTES: usize = 64 * 1024;
-/// Frames before the other modules are loaded: the trial frames are to be measured undisturbed.
-const FRAMES_BEFORE_LOADING: usize = 3;
+/// Frames before the other modules are loaded: the trial frames are to be measured undisturbed, and
+/// the first frames of a stream are not to wait for the driver's compiler.
+const FRAMES_BEFORE_LOADING: usize = 32;
 
 /// What an engine and its prepared plans have in common.
 pub struct Shared {

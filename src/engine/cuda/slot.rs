@@ -341,9 +341,10 @@ impl Work {
         match settled {
             Ok(()) => slots.give(slot),
             Err(error) => {
-                // Whatever the code: what the device still does with this memory is unknown, so
-                // nothing of it may be used again.
+                // Whatever the code: what the device still does is unknown, so nothing of this may
+                // be used again; and the frame goes back, so the device must have let go of it.
                 self.context().device().mark_dead(&error);
+                self.context().drain(&slot.stream);
                 slots.lost();
             }
         }
@@ -351,6 +352,17 @@ impl Work {
 }
 
 impl Ticket for Work {
+    fn approach(&mut self) -> bool {
+        // What goes to foreign memory is still to be copied by the host then.
+        let (Way::Direct, Some(slot), None) = (&self.output, &self.slot, &self.failed) else {
+            return false;
+        };
+        // What fails here fails in `wait` too, which tells.
+        (self.context().enter()).is_ok_and(|current| {
+            (self.program.end()).approach(&current, &slot.downloaded, self.submitted)
+        })
+    }
+
     fn wait(mut self: Box<Self>) -> (Frame, Result<EngineTiming, EngineError>) {
         let result = self.finish();
         self.settle();

@@ -134,6 +134,31 @@ impl Line {
         times[times.len() / 2]
     }
 
+    /// The medians of the element's stages, in µs.
+    pub fn stages(&self) -> String {
+        let stats = self.element.property::<gst::Structure>("stats");
+        let mut text = String::new();
+        for field in [
+            "latency",
+            "stage-wait",
+            "stage-copy-in",
+            "stage-upload",
+            "stage-kernel",
+            "stage-download",
+            "stage-blocked",
+        ] {
+            let median = stats
+                .get::<u64>(format!("{field}-p50-ns"))
+                .unwrap_or_default();
+            text += &format!(
+                "{} {:.1}  ",
+                field.trim_start_matches("stage-"),
+                median as f64 / 1e3
+            );
+        }
+        text
+    }
+
     /// Frames a second when the source never waits.
     pub fn throughput(&self) -> f64 {
         (0..WARM_UP).for_each(|number| self.push(number));

@@ -170,6 +170,14 @@ fn round_trips(engine: &CudaEngine, figures: &mut Figures) {
         // A kernel longer than the copies is the slower of what runs at once.
         let duplex = 1.0 / copies.both.max(kernel).as_secs_f64();
         let trip = format!("roundtrip/{name}/{format}/{width}x{height}");
+        if name == "gauss3" {
+            figures.add(
+                format!("pcie/duplex-round/{format}/{width}x{height}"),
+                1.0 / copies.both_round.as_secs_f64(),
+                "fps",
+                Some(1.0 / copies.both.as_secs_f64()),
+            );
+        }
         let element = |depth: u32| {
             let element = gst::ElementFactory::make("cudaconv")
                 .property_from_str("backend", "cuda")
@@ -187,12 +195,14 @@ fn round_trips(engine: &CudaEngine, figures: &mut Figures) {
             "us",
             Some(serial),
         );
-        for (suffix, rate) in [
-            ("throughput", pinned(2).throughput()),
-            ("throughput-depth3", pinned(3).throughput()),
-            ("foreign-throughput", foreign(3).throughput()),
+        for (suffix, line) in [
+            ("throughput", pinned(2)),
+            ("throughput-depth3", pinned(3)),
+            ("foreign-throughput", foreign(3)),
         ] {
+            let rate = line.throughput();
             figures.add(format!("{trip}/{suffix}"), rate, "fps", Some(duplex));
+            println!("    {}", line.stages());
         }
         figures.add(
             format!("{trip}/foreign-latency"),
