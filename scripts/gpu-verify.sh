@@ -29,8 +29,8 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --out) out=${2:?--out needs a folder}; shift ;;
-    --together) together=yes ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
+    --together) together=yes ;;
     modules | tests | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -167,8 +167,8 @@ part_pipelines() {
 
 part_latency() {
   local rc=0
-  CUDACONV_LATENCY_BASELINES=$root/tests/latency timeout 500 "$bundle/bin/latency-tests" --ignored --nocapture \
-    --test-threads=1 >"$out/latency.log" 2>"$out/latency.err" || rc=$?
+  CUDACONV_LATENCY_BASELINES=$root/tests/latency timeout 500 "$bundle/bin/latency-tests" --ignored --exact --nocapture \
+    --test-threads=1 against_the_baseline a_fifth_more_work_is_found_on_a_gpu_and_none_is_not >"$out/latency.log" 2>"$out/latency.err" || rc=$?
   grep '^  cuda\|^worse\|^new\|baseline\|compared' "$out/latency.log" || true
   if [ "$rc" -eq 0 ]; then
     note latency/against-the-baseline ok

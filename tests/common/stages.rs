@@ -42,17 +42,24 @@ pub fn costs(pads: &Pads) -> Vec<Cost> {
 }
 
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    quantile(values, 1, 2)
 }
 
 /// What a quarter of the values do not exceed: where anything else that goes on only adds, it says
 /// more of the thing itself than the median does.
 pub fn lower_quartile(values: impl IntoIterator<Item = f64>) -> f64 {
+    quantile(values, 1, 4)
+}
+
+/// What three quarters of the values do not exceed.
+pub fn upper_quartile(values: impl IntoIterator<Item = f64>) -> f64 {
+    quantile(values, 3, 4)
+}
+
+fn quantile(values: impl IntoIterator<Item = f64>, numerator: usize, denominator: usize) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 4]
+    values[values.len() * numerator / denominator]
 }
 
 /// The median of everything.

@@ -16,7 +16,7 @@ mod scenario;
 mod stream;
 
 use baseline::worse;
-use compare::alternately;
+use compare::Pair;
 use scenario::Scenario;
 
 use crate::common::watchdog::{measured, watched};
@@ -57,9 +57,9 @@ fn half_as_much_more_in_a_stage_is_found_in_that_stage() {
             let call = slow.map(|(call, _)| call);
             let wanted: Vec<&str> = slow.iter().map(|(_, stage)| *stage).collect();
             measured(|| {
-                let (before, after) = alternately(&scenario, &scenario, ROUNDS, |which| {
-                    set_times(call.filter(|_| which == 1));
-                });
+                let mut pair = Pair::start(&scenario, &scenario);
+                pair.rounds(ROUNDS, |which| set_times(call.filter(|_| which == 1)));
+                let (before, after) = pair.figures();
                 let found = worse("slow", &before, &after, TOLERANCE);
                 let stages: Vec<&str> = found.iter().map(|worse| worse.stage.as_str()).collect();
                 match stages == wanted {

@@ -43,12 +43,13 @@ impl fmt::Display for Worse {
     }
 }
 
-/// A stage that takes less of the latency than this is not looked at, nor is its growth.
+/// Growth by less than this part of the latency, or of the time between frames, is not looked at.
 const SMALL: f64 = 0.03;
 
 /// The stages of `after` that take more than `tolerance` times what they took `before`.
 pub fn worse(scenario: &str, before: &Figures, after: &Figures, tolerance: f64) -> Vec<Worse> {
-    let whole = before.get("latency").copied().unwrap_or_default();
+    let whole = before.get("latency").or_else(|| before.get("period"));
+    let whole = whole.copied().unwrap_or_default();
     let stages = before.iter().filter(|(stage, _)| *stage != "blocked");
     let found = stages.filter_map(|(stage, before)| {
         let after = *after.get(stage)?;

@@ -8,7 +8,7 @@ use gst::prelude::*;
 use super::floor::Floor;
 use super::line::Line;
 use super::scenario::{Pace, Scenario};
-use super::stages::{Cost, STAGES, lower_quartile};
+use super::stages::{Cost, STAGES, lower_quartile, upper_quartile};
 
 const LIVE_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 60);
 /// Frames of a round.
@@ -112,10 +112,20 @@ impl Streams {
             FRAMES * self.lines.len(),
             "every frame is told"
         );
-        let latency = lower_quartile(costs.iter().map(|cost| cost.latency));
-        self.least.keep("latency", latency);
+        if self.scenario.pace != Pace::File {
+            // Where frames queue it is but how far the source is ahead.
+            let latency = lower_quartile(costs.iter().map(|cost| cost.latency));
+            self.least.keep("latency", latency);
+        }
         for stage in STAGES {
-            let time = lower_quartile(costs.iter().map(|cost| cost.stage(stage)));
+            let times = costs.iter().map(|cost| cost.stage(stage));
+            let time = match (stage, self.scenario.pace, self.scenario.depth) {
+                // With one slot each frame waits for the one before, unless the source is held up.
+                ("wait", Pace::File, 1) => upper_quartile(times),
+                // With more it depends on how far the source is ahead.
+                ("wait", Pace::File, _) => continue,
+                _ => lower_quartile(times),
+            };
             self.least.keep(stage, time);
         }
     }
