@@ -1,13 +1,19 @@
 //! The GStreamer face: pads, events, caps and buffers. Knows no CUDA and no arithmetic.
 
+#[cfg(not(fuzzing))]
 mod allocation;
+#[cfg(fuzzing)]
+pub mod allocation;
 mod events;
 mod imp;
 mod negotiation;
 mod output;
 mod queue;
 mod report;
+#[cfg(not(fuzzing))]
 mod settings;
+#[cfg(fuzzing)]
+pub mod settings;
 mod streaming;
 
 use std::sync::LazyLock;

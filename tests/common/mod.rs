@@ -8,6 +8,7 @@ pub mod pads;
 pub mod picture;
 pub mod pipelines;
 pub mod pools;
+pub mod storm;
 pub mod watchdog;
 
 use std::sync::{LazyLock, Mutex, Once};

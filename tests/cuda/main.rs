@@ -18,6 +18,7 @@ mod support;
 
 mod drivers;
 mod failures;
+mod formats;
 mod resources;
 
 #[path = "../gpu/exact.rs"]
@@ -49,3 +50,5 @@ mod pools;
 mod queries;
 #[path = "../element/stops.rs"]
 mod stops;
+#[path = "../element/storms.rs"]
+mod storms;
