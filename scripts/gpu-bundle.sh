@@ -55,6 +55,7 @@ say 'building the tests and the benchmark, optimised'
 put "$(executable test gpu)" gpu-tests
 put "$(executable test element)" element-tests
 put "$(executable bench gpu-figures)" gpu-figures
+put "$(executable bench exactness)" exactness
 
 say 'gathering GStreamer'
 libraries=$(pkg-config --variable=libdir gstreamer-1.0)

@@ -9,11 +9,12 @@ usage() {
 usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
+exactness (a table of every format, family of kernels and border against the definition),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
 racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
---together runs tests, element and sanitizer at the same time, after the parts that measure.
+--together runs tests, exactness, element and sanitizer at the same time, after the parts that measure.
 SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
 TXT
 }
@@ -26,12 +27,12 @@ while [ $# -gt 0 ]; do
     -h | --help) usage; exit 0 ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --together) together=yes ;;
-    modules | tests | element | sanitizer | figures | pipelines) parts+=("$1") ;;
+    modules | tests | exactness | element | sanitizer | figures | pipelines) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-all=(modules tests element sanitizer figures pipelines)
+all=(modules tests exactness element sanitizer figures pipelines)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
 bundle=$root/.gpu
@@ -83,6 +84,15 @@ part_modules() {
 part_tests() {
   run_tests gpu/ 400 tests "$bundle/bin/gpu-tests"
   grep -v '^$' "$out/tests.err" | grep 'samples, off by\|frame [0-9]\|uploads ran' || true
+}
+
+# The table of every format, family of kernels and border.
+part_exactness() {
+  local rc=0
+  timeout 120 "$bundle/bin/exactness" --backend cuda >"$out/exactness.log" 2>"$out/exactness.err" || rc=$?
+  if [ "$rc" -eq 0 ]; then note exactness/all ok; else note exactness/all failed; tail -5 "$out/exactness.err" >&2; fi
+  grep 'OUT OF THE CONTRACT' "$out/exactness.log" | head -5 || true
+  tail -1 "$out/exactness.log"
 }
 
 part_element() {
@@ -177,7 +187,7 @@ measured=()
 checked=()
 for part in "${parts[@]}"; do
   case $part in
-    tests | element | sanitizer) checked+=("$part") ;;
+    tests | exactness | element | sanitizer) checked+=("$part") ;;
     *) measured+=("$part") ;;
   esac
 done
