@@ -99,6 +99,12 @@ impl Checker {
         self.changed.notify_all();
     }
 
+    /// Lets go of the frames that are kept, which may be upstream's own where they passed unfiltered.
+    pub fn let_go(&self) {
+        let kept = std::mem::take(&mut self.lock().kept);
+        drop(kept);
+    }
+
     /// A start begins: what was refused is forgotten.
     pub fn start(&self) {
         let mut checks = self.lock();

@@ -413,6 +413,7 @@ fn assert_counts(stream: &Stream) {
 
 /// Every buffer of upstream's pool is back.
 fn assert_pool_is_whole(stream: &Stream) {
+    stream.checker.let_go();
     let looping = lock(&stream.looping);
     let (Some(pool), Source::Few(max)) = (&looping.pool, stream.source) else {
         return;
