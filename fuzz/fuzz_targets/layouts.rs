@@ -129,8 +129,8 @@ fn buffer(described: &Described) -> gst::Buffer {
                     .build()
                     .expect("a size")
                     .n_planes(),
-                claim.offsets.as_ptr(),
-                claim.strides.as_ptr(),
+                &raw const claim.offsets,
+                &raw const claim.strides,
             );
         }
     }
