@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks: scripts/bench.sh cpu [CASE …] | measuring | latency [--update]
+# Benchmarks: scripts/bench.sh cpu [CASE …] | measuring | latency [--update] | exactness
 # cpu: the CPU engine against OpenCV (from PyPI, in a virtual environment under target/), in turn,
 # several rounds, so that a machine that is busy or slows down does so for both. CASE keeps the
 # cases whose names contain it. ROUNDS=5 is the number of rounds.
@@ -7,6 +7,9 @@
 # latency: streams of all kinds against this device's baseline in tests/latency/, as multiples of a
 # floor measured in the same run; fails where a stage got worse. --update makes the baseline anew.
 # CUDACONV_GPU=required measures the GPU, else the CPU is.
+# exactness: a table of every format, family of kernels and border, on the CPU and on the CUDA engine
+# (with the tests' own driver; scripts/gpu-verify.sh has the same of a GPU): the largest error and the
+# share of equal samples against the float64 definition. Fails where one is out of the contract.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
@@ -36,7 +39,26 @@ for line in sys.stdin:
     "$venv/bin/python" tests/bench/table.py "$results/own" "$results/opencv"
 }
 
+bench_exactness() {
+    local driver failed=0
+    # Not a matter of speed: the profile that the tests have built already.
+    cargo build --quiet --package fakecuda
+    driver=$(mktemp -d)
+    # shellcheck disable=SC2064 # the folder of now
+    trap "rm -rf '$driver'" EXIT
+    for name in libcuda.so libcuda.so.1; do
+        ln -s "$(realpath "$target")/debug/libfakecuda.so" "$driver/$name"
+    done
+    cargo bench --quiet --bench exactness --profile dev -- --backend cpu || failed=1
+    LD_LIBRARY_PATH=$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+        cargo bench --quiet --bench exactness --profile dev -- --backend cuda || failed=1
+    return $failed
+}
+
 case ${1:-} in
+exactness)
+    bench_exactness
+    ;;
 cpu)
     shift
     bench_cpu "$@"
@@ -53,7 +75,7 @@ measuring)
     cargo test --quiet --lib what_measuring_a_frame_costs -- --ignored --nocapture
     ;;
 *)
-    echo "usage: scripts/bench.sh cpu [CASE …] | measuring | latency [--update]" >&2
+    echo "usage: scripts/bench.sh cpu [CASE …] | measuring | latency [--update] | exactness" >&2
     exit 2
     ;;
 esac

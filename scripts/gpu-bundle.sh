@@ -56,6 +56,7 @@ put "$(executable test gpu)" gpu-tests
 put "$(executable test element)" element-tests
 put "$(executable test latency)" latency-tests
 put "$(executable bench gpu-figures)" gpu-figures
+put "$(executable bench exactness)" exactness
 
 say 'gathering GStreamer'
 libraries=$(pkg-config --variable=libdir gstreamer-1.0)

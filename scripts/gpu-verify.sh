@@ -10,11 +10,13 @@ usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
        scripts/gpu-verify.sh [--update] latency
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
+exactness (a table of every format, family of kernels and border against the definition),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
 racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
---together runs tests, element and sanitizer at the same time, after the parts that measure.
+--together runs exactness and the sanitizer's tools at the same time, after the other parts, which need
+the device for themselves.
 SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
 
 latency, which is no part of the record, compares the device with its baseline in tests/latency/ and
@@ -31,12 +33,12 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
     --together) together=yes ;;
-    modules | tests | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
+    modules | tests | exactness | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-all=(modules tests element sanitizer figures pipelines)
+all=(modules tests exactness element sanitizer figures pipelines)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
 bundle=$root/.gpu
@@ -88,6 +90,15 @@ part_modules() {
 part_tests() {
   run_tests gpu/ 400 tests "$bundle/bin/gpu-tests"
   grep -v '^$' "$out/tests.err" | grep 'samples, off by\|frame [0-9]\|uploads ran' || true
+}
+
+# The table of every format, family of kernels and border.
+part_exactness() {
+  local rc=0
+  timeout 120 "$bundle/bin/exactness" --backend cuda >"$out/exactness.log" 2>"$out/exactness.err" || rc=$?
+  if [ "$rc" -eq 0 ]; then note exactness/all ok; else note exactness/all failed; tail -5 "$out/exactness.err" >&2; fi
+  grep 'OUT OF THE CONTRACT' "$out/exactness.log" | head -5 || true
+  tail -1 "$out/exactness.log"
 }
 
 part_element() {
@@ -191,7 +202,7 @@ measured=()
 checked=()
 for part in "${parts[@]}"; do
   case $part in
-    tests | element | sanitizer) checked+=("$part") ;;
+    exactness | sanitizer) checked+=("$part") ;;
     *) measured+=("$part") ;;
   esac
 done

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Everything that must hold: formatting, lints, all tests. Arguments go to `cargo test`, as in
-# `scripts/test.sh --test formats` or `scripts/test.sh -- --nocapture`.
+# `scripts/test.sh --test formats` or `scripts/test.sh -- --nocapture`. Two need more time and tools:
+#   scripts/test.sh --valgrind   the CPU engine's random cases of odd sizes and strides under memcheck
+#   scripts/test.sh --coverage   all tests, and how many lines of each folder of src/ they run
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 . "$here/common.sh"
@@ -10,8 +12,63 @@ for tool in fmt clippy; do
   cargo "$tool" --version >/dev/null 2>&1 ||
     die "cargo $tool is missing: rustup component add rustfmt clippy"
 done
-
 cd "$root"
+
+# executable TEST: the file that cargo builds for a test target.
+executable() {
+  cargo test --test "$1" --no-run --quiet --message-format=json |
+    sed -n 's/.*"name":"'"$1"'".*"executable":"\([^"]*\)".*/\1/p' | tail -1
+}
+
+# memcheck PROGRAM ARGUMENT…: fails at a read or write outside of memory, and where a result depends
+# on a byte that was never written.
+memcheck() {
+  G_SLICE=always-malloc GST_REGISTRY_FORK=no valgrind --quiet --error-exitcode=9 --fair-sched=yes \
+    --suppressions=scripts/valgrind.supp --num-callers=30 "$@"
+}
+
+valgrind_suite() {
+  command -v valgrind >/dev/null 2>&1 || die 'valgrind is missing: apt install valgrind'
+  local formats library
+  formats=$(executable formats)
+  library=$(cargo test --lib --no-run --quiet --message-format=json |
+    sed -n 's/.*"name":"gstcudaconv".*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+  say 'memcheck: random cases, sizes of 1 to 200 in any memory (takes minutes)'
+  # A valgrind without AVX-512 tells programs that the processor has none, and AVX2 is tried.
+  PROPTEST_CASES=${PROPTEST_CASES:-12} memcheck "$formats" --test-threads=1 random:: metamorphic::
+  say 'memcheck: vector code and scalar code of the CPU engine'
+  memcheck "$library" --test-threads=1 engine::cpu::equivalence::
+  say 'memcheck: clean'
+}
+
+coverage() {
+  cargo llvm-cov --version >/dev/null 2>&1 || die 'cargo-llvm-cov is missing: cargo install cargo-llvm-cov --locked, and rustup component add llvm-tools'
+  cargo llvm-cov --workspace --no-report "$@"
+  cargo llvm-cov report --json --summary-only --output-path "$scratch/coverage.json"
+  python3 - "$scratch/coverage.json" "$root/src/" <<'PY'
+import collections, json, sys
+
+counts = collections.defaultdict(lambda: [0, 0])
+for file in json.load(open(sys.argv[1]))["data"][0]["files"]:
+    name = file["filename"]
+    if not name.startswith(sys.argv[2]):
+        continue
+    parts = name[len(sys.argv[2]):].split("/")
+    lines = file["summary"]["lines"]
+    for folder in {"/".join(parts[:depth]) for depth in range(len(parts))}:
+        counts[folder][0] += lines["covered"]
+        counts[folder][1] += lines["count"]
+for folder in sorted(counts):
+    covered, lines = counts[folder]
+    print(f"src/{folder:<24} {covered:>6} of {lines:>6} lines  {100 * covered / lines:6.1f} %")
+PY
+}
+
+case ${1:-} in
+  --valgrind) valgrind_suite; exit 0 ;;
+  --coverage) shift; coverage "$@"; exit 0 ;;
+esac
+
 say 'formatting'
 cargo fmt --all --check
 say 'lints (a first build takes some minutes)'

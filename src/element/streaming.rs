@@ -368,9 +368,13 @@ impl CudaConv {
             return Ok(buffer);
         }
         let output = self.output_buffer(stream, &buffer)?;
-        allocation::copy_picture(&buffer, output, &format.info).map_err(|error| {
+        allocation::copy_picture(buffer, output, &format.info, &format.layout).map_err(|error| {
             self.count_dropped(1);
-            gst::element_imp_error!(self, gst::ResourceError::Write, ("{error}"));
+            gst::element_imp_error!(
+                self,
+                gst::ResourceError::Write,
+                ("Downstream's buffer cannot be written: {error}")
+            );
             gst::FlowError::Error
         })
     }

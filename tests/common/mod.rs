@@ -9,6 +9,7 @@ pub mod picture;
 pub mod pipelines;
 pub mod pools;
 pub mod stages;
+pub mod storm;
 pub mod timeline;
 pub mod watchdog;
 
@@ -45,6 +46,16 @@ pub fn init() {
             }
         });
     });
+}
+
+/// A folder for files that tests write: cargo's, or the system's where this program was brought to
+/// another machine.
+pub fn scratch_folder() -> std::path::PathBuf {
+    let cargos = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    match cargos.is_dir() {
+        true => cargos.to_path_buf(),
+        false => std::env::temp_dir(),
+    }
 }
 
 /// How many complaints there were so far.

@@ -36,7 +36,7 @@ pub struct Timeline {
 
 /// A file of this name in a folder for tests, not there yet.
 pub fn fresh_file(name: &str) -> PathBuf {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.trace.json"));
+    let file = super::scratch_folder().join(format!("{name}.trace.json"));
     let _ = std::fs::remove_file(&file);
     file
 }

@@ -11,31 +11,50 @@ pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// Runs `test`, and fails if it panics, hangs, or makes a library complain.
 pub fn watched(test: impl FnOnce() + Send + 'static) {
+    watched_for(LIMIT, test);
+}
+
+/// As [`watched`], for a test that takes up to `limit`.
+pub fn watched_for(limit: Duration, test: impl FnOnce() + Send + 'static) {
     super::init();
     let name = std::thread::current()
         .name()
         .unwrap_or("a test")
         .to_string();
     let complaints = super::complaint_count();
+    within(limit, &name, test);
+    let new = super::complaints_since(complaints);
+    assert!(new.is_empty(), "libraries complained: {new:#?}");
+}
+
+/// Runs `action` in a thread of its own, and fails if it panics or takes longer than `limit`.
+pub fn within<R: Send + 'static>(
+    limit: Duration,
+    name: &str,
+    action: impl FnOnce() -> R + Send + 'static,
+) -> R {
     let (done, finished) = channel();
-    std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("watched-test".into())
         .spawn(move || {
-            let result = catch_unwind(AssertUnwindSafe(test));
+            let result = catch_unwind(AssertUnwindSafe(action));
             // The receiver is gone only when the test was given up.
             let _ = done.send(result);
         })
         .expect("a thread starts");
-    match finished.recv_timeout(LIMIT) {
-        Ok(Ok(())) => {}
-        Ok(Err(panic)) => resume_unwind(panic),
+    match finished.recv_timeout(limit) {
+        Ok(result) => {
+            thread.join().expect("it has nothing left to do");
+            result.unwrap_or_else(|panic| {
+                eprintln!("{name} fails");
+                resume_unwind(panic)
+            })
+        }
         Err(RecvTimeoutError::Timeout) => {
             panic!("{name} hangs; the threads of the process:\n{}", threads())
         }
         Err(RecvTimeoutError::Disconnected) => panic!("{name} ended without a result"),
     }
-    let new = super::complaints_since(complaints);
-    assert!(new.is_empty(), "libraries complained: {new:#?}");
 }
 
 /// Measures again, a few times, where the figures are wrong: a busy machine spoils some

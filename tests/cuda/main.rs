@@ -21,6 +21,7 @@ mod support;
 
 mod drivers;
 mod failures;
+mod formats;
 mod live;
 mod policy;
 mod regression;
@@ -57,3 +58,5 @@ mod pools;
 mod queries;
 #[path = "../element/stops.rs"]
 mod stops;
+#[path = "../element/storms.rs"]
+mod storms;

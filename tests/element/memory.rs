@@ -68,6 +68,36 @@ fn a_memory_per_plane_gives_the_same_picture() {
     });
 }
 
+/// The I420 frame of 33x17 in four memories that are cut within rows, each a part of a larger one;
+/// described by a VideoMeta, if `meta`.
+fn cut_anywhere(tight: &gst::Buffer, meta: bool) -> gst::Buffer {
+    let bytes = tight.map_readable().expect("maps").to_vec();
+    let mut cut = gst::Buffer::new();
+    let target = cut.get_mut().expect("one owner");
+    let mut rest = &bytes[..];
+    for length in [100, 37, 500, bytes.len()] {
+        let (head, tail) = rest.split_at(length.min(rest.len()));
+        // The bytes before and after are not the frame's.
+        let mut larger = vec![0xee; 16];
+        larger.extend_from_slice(head);
+        larger.extend_from_slice(&[0xee; 16]);
+        let memory = gst::Memory::from_slice(larger);
+        target.append_memory(memory.share(16..16 + head.len()));
+        rest = tail;
+    }
+    if meta {
+        gst_video::VideoMeta::add(
+            target,
+            gst_video::VideoFrameFlags::empty(),
+            gst_video::VideoFormat::I420,
+            33,
+            17,
+        )
+        .expect("VideoMeta fits");
+    }
+    cut
+}
+
 /// Reported: the same where the memories are cut anywhere, even within a row, or start late.
 #[test]
 fn memories_cut_anywhere_give_the_same_picture() {
@@ -75,30 +105,7 @@ fn memories_cut_anywhere_give_the_same_picture() {
         for meta in [false, true] {
             let caps = raw("I420", 33, 17);
             let tight = write(&caps, &noise(&caps, 23));
-            let bytes = tight.map_readable().expect("maps").to_vec();
-            let mut cut = gst::Buffer::new();
-            let target = cut.get_mut().expect("one owner");
-            let mut rest = &bytes[..];
-            for length in [100, 37, 500, bytes.len()] {
-                let (head, tail) = rest.split_at(length.min(rest.len()));
-                // A part of a larger memory: the bytes before and after are not the frame's.
-                let mut larger = vec![0xee; 16];
-                larger.extend_from_slice(head);
-                larger.extend_from_slice(&[0xee; 16]);
-                let memory = gst::Memory::from_slice(larger);
-                target.append_memory(memory.share(16..16 + head.len()));
-                rest = tail;
-            }
-            if meta {
-                gst_video::VideoMeta::add(
-                    target,
-                    gst_video::VideoFrameFlags::empty(),
-                    gst_video::VideoFormat::I420,
-                    33,
-                    17,
-                )
-                .expect("VideoMeta fits");
-            }
+            let cut = cut_anywhere(&tight, meta);
             let wanted = filter_one(cudaconv(&[]), &caps, tight);
             let got = filter_one(cudaconv(&[]), &caps, cut);
             assert_eq!(read(&caps, &got), read(&caps, &wanted));
@@ -434,6 +441,32 @@ fn a_bypassed_padded_frame_has_the_default_layout_where_video_meta_is_unknown() 
                     .expect("copies");
             }
             assert_eq!(read(&caps, &out), input, "understood: {understood}");
+        }
+    });
+}
+
+/// Seen: a frame that passes unfiltered is copied plane by plane, each from one memory, and what
+/// lies behind that memory is shown where the plane goes on in the next.
+#[test]
+fn a_bypassed_frame_in_memories_cut_anywhere_is_copied_whole() {
+    watched(|| {
+        let caps = raw("I420", 33, 17);
+        let input = noise(&caps, 26);
+        for meta in [false, true] {
+            let frame = cut_anywhere(&write(&caps, &input), meta);
+            // One byte more than the default, so that downstream, which knows no VideoMeta, gets a copy.
+            let mut frame = frame;
+            let spare = gst::Memory::from_slice([0u8; 1]);
+            frame.get_mut().expect("one owner").append_memory(spare);
+            let element = cudaconv(&[("over-budget", "bypass"), ("budget", "0")]);
+            let pads = Pads::around(element);
+            pads.begin(&caps);
+            assert_eq!(pads.src.push(frame), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(1);
+            let out = pads.buffers().remove(0);
+            assert_eq!(stat(&pads.element, "bypassed"), 1);
+            assert_eq!(out.size(), 1008, "the default size");
+            assert_eq!(read(&caps, &out), input);
         }
     });
 }

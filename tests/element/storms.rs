@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use gst::prelude::*;
 
 use crate::common::frames::{flat_value, gray, gray_of, level, numbered_as};
+use crate::common::isolated;
 use crate::common::pads::{Item, Pads, texts, time_segment};
-use crate::common::watchdog::watched;
+use crate::common::storm;
+use crate::common::watchdog::{watched, watched_for};
 use crate::common::{Random, raising};
 
 /// Calls `action` with random numbers from a thread of its own until `ended`.
@@ -124,4 +127,29 @@ fn frames_stay_whole_and_in_order_whatever_happens_around_them() {
             assert!(errors.is_empty(), "{errors:?}");
         }
     });
+}
+
+/// Beyond the time that a storm is to rage: for the episode that it ends with.
+const AFTERMATH: Duration = Duration::from_secs(150);
+
+/// Reported: hangs, lost, doubled, stale and torn frames, and growing memory, that show only where
+/// seeks, stops, pauses, new caps, new settings, small pools and a sink that blocks or fails meet.
+#[test]
+fn nothing_is_lost_doubled_stale_torn_or_left_behind_in_a_storm() {
+    watched_for(storm::duration() + 2 * AFTERMATH, || {
+        let text = isolated::passes("storms::alone_in_a_storm", &[]);
+        let told = text
+            .lines()
+            .find(|line| line.contains(" episodes from seed "));
+        eprintln!("{}", told.expect("a storm tells what it did"));
+    });
+}
+
+#[test]
+#[ignore = "nothing_is_lost_doubled_stale_torn_or_left_behind_in_a_storm runs it"]
+fn alone_in_a_storm() {
+    if !isolated::is_alone() {
+        return;
+    }
+    watched_for(storm::duration() + AFTERMATH, storm::rage);
 }

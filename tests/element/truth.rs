@@ -134,7 +134,7 @@ const LOG: &str = "tracer.log";
 #[test]
 fn the_latency_tracer_of_gstreamer_agrees() {
     watched(|| {
-        let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(LOG);
+        let log = crate::common::scratch_folder().join(LOG);
         let log = log.to_str().expect("a plain name");
         isolated::passes(
             "truth::alone_the_latency_tracer_of_gstreamer_agrees",

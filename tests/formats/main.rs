@@ -1,7 +1,10 @@
 //! The CPU engine on every format: against the float64 definition, and against what must hold
 //! between results.
 
+mod case;
 mod every_case;
 mod invariants;
+mod metamorphic;
 mod properties;
+mod random;
 mod support;

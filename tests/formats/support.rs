@@ -1,4 +1,5 @@
-//! Frames in many memory layouts, run through the CPU engine and compared with the definition.
+//! Frames in many memory layouts, run through an engine and compared with the definition.
+#![allow(dead_code)] // the tests of the CUDA path use a part of it
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -7,6 +8,7 @@ use std::time::Duration;
 use gst::glib;
 use gst::prelude::*;
 use gstcudaconv::engine::cpu::CpuEngine;
+use gstcudaconv::engine::cuda::CudaEngine;
 use gstcudaconv::engine::frame::WriteBytes;
 use gstcudaconv::engine::{Engine, Frame, InputFrame, OutputFrame, PlaneSpan};
 use gstcudaconv::filter::layout::{Role, supported_formats};
@@ -63,6 +65,13 @@ pub enum Placement {
     Odd,
     /// One memory, the last plane first, rows aligned to 64 bytes and gaps between planes.
     Aligned,
+    /// `lead` bytes before each plane, `gap` bytes behind each row but the last of a memory; in one
+    /// memory or, `apart`, in a memory a plane.
+    Chosen {
+        lead: usize,
+        gap: usize,
+        apart: bool,
+    },
 }
 
 impl Placement {
@@ -110,6 +119,22 @@ impl Placement {
                 }
                 spans.reverse();
                 end += 100;
+            }
+            Placement::Chosen { lead, gap, apart } => {
+                let mut sizes = Vec::new();
+                for (plane, size) in planes.enumerate() {
+                    let stride = size.row_bytes + gap;
+                    spans.push(PlaneSpan {
+                        memory: if apart { plane } else { 0 },
+                        offset: end + lead,
+                        stride,
+                    });
+                    let last = end + lead + stride * (size.rows - 1) + size.row_bytes;
+                    end = if apart { 0 } else { last + gap };
+                    sizes.push(last);
+                }
+                let one = sizes.last().copied().into_iter().collect();
+                return (spans, if apart { sizes } else { one });
             }
         }
         (spans, vec![end])
@@ -248,9 +273,16 @@ pub fn hash(number: u64) -> u64 {
 
 /// Blocks of flat colour, of slight noise, of full noise and of the two extremes.
 pub fn scene(depth: u32) -> impl Fn(usize, usize, usize) -> u32 {
+    scene_of(depth, 0)
+}
+
+/// As [`scene`], one of many.
+pub fn scene_of(depth: u32, seed: u64) -> impl Fn(usize, usize, usize) -> u32 {
     move |component, x, y| {
         let max = (1u64 << depth) - 1;
-        let key = |x: usize, y: usize| ((component as u64) << 40) + ((y as u64) << 20) + x as u64;
+        let key = |x: usize, y: usize| {
+            (seed << 52) + ((component as u64) << 40) + ((y as u64) << 20) + x as u64
+        };
         let block = hash(key(x / 7, y / 5) + (1 << 50));
         let pixel = hash(key(x, y));
         let base = (block >> 8) % (max + 1);
@@ -288,7 +320,20 @@ impl Drop for Returned {
     }
 }
 
-fn engine() -> &'static CpuEngine {
+/// The engine that the tests are about: the CPU's, or what `CUDACONV_TEST_BACKEND` says.
+pub fn engine() -> &'static dyn Engine {
+    static ENGINE: OnceLock<Arc<dyn Engine>> = OnceLock::new();
+    let engine = ENGINE.get_or_init(|| match std::env::var("CUDACONV_TEST_BACKEND") {
+        Ok(backend) if backend == "cuda" => {
+            gst::init().unwrap();
+            Arc::new(CudaEngine::open(-1, 2).unwrap())
+        }
+        _ => Arc::new(CpuEngine::new().unwrap()),
+    });
+    &**engine
+}
+
+pub fn cpu_engine() -> &'static dyn Engine {
     static ENGINE: OnceLock<CpuEngine> = OnceLock::new();
     ENGINE.get_or_init(|| CpuEngine::new().unwrap())
 }
@@ -299,10 +344,18 @@ pub fn plan(spec: &FilterSpec, layout: &Arc<Layout>) -> Arc<Plan> {
 
 /// Filters `input` into a picture of `placement`, and checks that nothing around it was written.
 pub fn run(plan: &Arc<Plan>, input: &Picture, placement: Placement, interlaced: bool) -> Picture {
-    let prepared = engine()
-        .prepare(plan, true)
-        .unwrap()
-        .expect("asked to wait");
+    run_on(engine(), plan, input, placement, interlaced)
+}
+
+/// As [`run`], on `engine`.
+pub fn run_on(
+    engine: &dyn Engine,
+    plan: &Arc<Plan>,
+    input: &Picture,
+    placement: Placement,
+    interlaced: bool,
+) -> Picture {
+    let prepared = engine.prepare(plan, true).unwrap().expect("asked to wait");
     let mut output = Picture::filled(&input.layout, placement, UNTOUCHED);
     let (back, returned) = channel();
     let memories = std::mem::take(&mut output.memories);
@@ -348,6 +401,16 @@ pub struct Agreement {
     /// Samples, and those that differ, at 8 to 12 bits and at 16.
     samples: [u64; 2],
     different: [u64; 2],
+}
+
+impl std::fmt::Display for Agreement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} of {} samples of 8 to 12 bits differ, and {} of {} of 16 bits",
+            self.different[0], self.samples[0], self.different[1], self.samples[1]
+        )
+    }
 }
 
 impl Agreement {

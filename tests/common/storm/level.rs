@@ -1,0 +1,98 @@
+//! Memory, threads and open files of this process over a storm.
+
+use crate::common::watchdog::thread_names;
+
+/// The first episodes load libraries, start pools of threads and fill caches.
+const SETTLING: usize = 12;
+/// Fewer episodes than this after settling tell nothing.
+const ENOUGH: usize = 24;
+/// Allocators keep some of what was freed. One lost frame of the largest kind an episode would be
+/// more than this after a few thousand episodes, one lost pool after some hundred.
+const ALLOWANCE_KIB: usize = 24 * 1024;
+/// Threads that pools of GLib keep for a while.
+const IDLE_THREADS: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    resident_kib: usize,
+    threads: usize,
+    files: usize,
+}
+
+/// What was there after each episode.
+#[derive(Default)]
+pub struct Levels {
+    all: Vec<Level>,
+}
+
+fn resident_kib() -> usize {
+    // SAFETY: gives free memory of the allocator back to the system; no memory in use changes.
+    unsafe { libc::malloc_trim(0) };
+    let status = std::fs::read_to_string("/proc/self/status").expect("proc is there");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let number = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
+    number.expect("a number of KiB")
+}
+
+/// The number in the middle.
+fn median(of: impl Iterator<Item = usize>) -> usize {
+    let mut all: Vec<usize> = of.collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or(0)
+}
+
+impl Levels {
+    pub fn measure(&mut self) {
+        self.all.push(Level {
+            resident_kib: resident_kib(),
+            threads: thread_names().len(),
+            files: std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+        });
+    }
+
+    /// The first and the last quarter after settling.
+    fn ends(&self) -> Option<(&[Level], &[Level])> {
+        let settled = self.all.get(SETTLING..)?;
+        let quarter = settled.len() / 4;
+        (settled.len() >= ENOUGH)
+            .then(|| (&settled[..quarter], &settled[settled.len() - quarter..]))
+    }
+
+    /// Fails where the last quarter of the episodes left more behind than the first.
+    pub fn assert_level(&self) {
+        let Some((early, late)) = self.ends() else {
+            return;
+        };
+        let compare = |what: &str, value: fn(&Level) -> usize, allowance: usize| {
+            let (before, after) = (
+                median(early.iter().map(value)),
+                median(late.iter().map(value)),
+            );
+            assert!(
+                after <= before + allowance,
+                "{what}: {before} early in the storm, {after} late; threads now: {:?}",
+                thread_names()
+            );
+        };
+        compare("KiB of memory", |l| l.resident_kib, ALLOWANCE_KIB);
+        compare("threads", |l| l.threads, IDLE_THREADS);
+        compare("open files", |l| l.files, 2);
+    }
+}
+
+impl std::fmt::Display for Levels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some((early, late)) = self.ends() else {
+            return write!(f, "too short for levels");
+        };
+        let figures = |levels: &[Level]| {
+            format!(
+                "{} KiB, {} threads, {} files",
+                median(levels.iter().map(|l| l.resident_kib)),
+                median(levels.iter().map(|l| l.threads)),
+                median(levels.iter().map(|l| l.files))
+            )
+        };
+        write!(f, "early {}, late {}", figures(early), figures(late))
+    }
+}

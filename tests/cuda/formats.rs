@@ -1,0 +1,10 @@
+//! The random cases of `tests/formats` on the CUDA engine.
+
+#[path = "../formats/case.rs"]
+mod case;
+#[path = "../formats/metamorphic.rs"]
+mod metamorphic;
+#[path = "../formats/random.rs"]
+mod random;
+#[path = "../formats/support.rs"]
+mod support;
