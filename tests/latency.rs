@@ -256,20 +256,25 @@ fn more(scenario: &Scenario, part: u32) -> Scenario {
     }
 }
 
+/// Small frames with much to do: one at a time, and as a file, where they wait for the one slot.
+fn of_heavy_work() -> [Scenario; 2] {
+    let single = Scenario {
+        kernel: Kernel::Bilateral,
+        radius: 5,
+        ..Scenario::small("cpu")
+    };
+    let file = Scenario {
+        pace: Pace::File,
+        depth: 1,
+        ..single.clone()
+    };
+    [single, file]
+}
+
 #[test]
 fn half_as_much_work_more_is_found_and_none_is_not() {
     watched(|| {
-        let single = Scenario {
-            kernel: Kernel::Bilateral,
-            radius: 5,
-            ..Scenario::small("cpu")
-        };
-        // Frames wait for the one slot.
-        let file = Scenario {
-            pace: Pace::File,
-            depth: 1,
-            ..single.clone()
-        };
+        let [single, file] = of_heavy_work();
         for (scenario, wanted) in [
             (&single, vec!["kernel", "latency", "outside"]),
             (&file, vec!["kernel", "period", "wait"]),
@@ -290,19 +295,10 @@ fn half_as_much_work_more_is_found_and_none_is_not() {
 #[ignore = "a measurement of a minute"]
 fn twenty_unchanged_runs_are_quiet() {
     common::init();
-    let single = Scenario {
-        kernel: Kernel::Bilateral,
-        radius: 5,
-        ..Scenario::small("cpu")
-    };
-    let file = Scenario {
-        pace: Pace::File,
-        depth: 1,
-        ..single.clone()
-    };
+    let streams = of_heavy_work();
     let mut loud = Vec::new();
     for _ in 0..20 {
-        for scenario in [&single, &file] {
+        for scenario in &streams {
             loud.extend(found_worse(scenario, scenario, SLOWER_THAN_NOISE));
         }
     }
