@@ -251,18 +251,14 @@ struct Ending {
     }
 };
 
-// Bytes `byte` to `end` of a row: those of two words, or the row's own where `copied` says so.
-DEVICE void write_some(const Tile& tile, int y, int byte, int end, u32 low, u32 high, u32 copied) {
-    const CudaconvChannel& first = tile.first();
-    const cudaconv_u64 input = first.input + static_cast<cudaconv_u64>(y) * first.input_stride;
-    const cudaconv_u64 output = first.output + static_cast<cudaconv_u64>(y) * first.output_stride;
-#pragma unroll 1
-    for (int b = 0; b < 2 * WORD && byte + b < end; ++b) {
-        const int shift = 8 * (b % WORD);
-        u32 code = (b < WORD ? low : high) >> shift;
-        if (copied >> shift & 1) code = read_sample<u8>(input + byte + b);
-        write_sample<u8>(output + byte + b, code);
+// Eight bytes of a row, of which `left` are the row's.
+DEVICE void write_words(cudaconv_u64 address, int left, u32 low, u32 high) {
+    if (left >= 2 * WORD) {
+        write_sample(address, make_uint2(low, high));
+        return;
     }
+#pragma unroll 1
+    for (int b = 0; b < left; ++b) write_sample<u8>(address + b, (b < WORD ? low : high) >> 8 * (b % WORD));
 }
 
 // Writes the sums of 16 rows from row `y` on.
@@ -302,12 +298,16 @@ DEVICE void write_rows(const Tile& tile, const Ending<KIND>& ending, const u32 (
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
         const int at = y + lane() / 4 + row * GROUP;
-        if (at >= static_cast<int>(tile.job.height)) continue;
-        const cudaconv_u64 address = first.output + static_cast<cudaconv_u64>(at) * first.output_stride + byte;
-        if (byte + 2 * WORD <= tile.row_bytes && ending.copied == 0)
-            write_sample(address, make_uint2(words[row][0], words[row][1]));
-        else
-            write_some(tile, at, byte, tile.row_bytes, words[row][0], words[row][1], ending.copied);
+        if (at >= static_cast<int>(tile.job.height) || byte >= tile.row_bytes) continue;
+        if (ending.copied) {
+            // Rows of the picture end at multiples of 16 bytes or later.
+            const cudaconv_u64 own = first.input + static_cast<cudaconv_u64>(at) * first.input_stride + byte;
+            const uint2 two = read_sample<uint2>(own);
+            words[row][0] |= two.x & ending.copied;
+            words[row][1] |= two.y & ending.copied;
+        }
+        write_words(first.output + static_cast<cudaconv_u64>(at) * first.output_stride + byte, tile.row_bytes - byte,
+                    words[row][0], words[row][1]);
     }
 }
 

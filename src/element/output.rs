@@ -22,7 +22,7 @@ use crate::latency::{EngineTiming, FrameTiming, Stage};
 const SLOT_SOON: Duration = Duration::from_micros(100);
 /// How long before that it gets the slot: what it does before it submits the next frame, for which the
 /// device need not wait.
-const SLOT_FREE: Duration = Duration::from_micros(20);
+const SLOT_FREE: Duration = Duration::from_micros(40);
 
 impl CudaConv {
     /// One round of the source pad's task.

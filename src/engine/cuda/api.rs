@@ -327,18 +327,15 @@ impl Api {
         unsafe { call!(self, cuStreamSynchronize(stream)) }
     }
 
-    /// An event with timing; a thread that waits for one made `blocking` sleeps.
+    /// An event with timing; a thread that waits for it does so awake.
     ///
     /// # Safety
     /// A context must be current.
-    pub unsafe fn create_event(&self, blocking: bool) -> Result<CUevent, Failure> {
-        let flags = match blocking {
-            true => sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC,
-            false => sys::CUevent_flags::CU_EVENT_DEFAULT,
-        };
+    pub unsafe fn create_event(&self) -> Result<CUevent, Failure> {
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT as c_uint;
         let mut event = std::ptr::null_mut();
         // SAFETY: writes a handle.
-        unsafe { call!(self, cuEventCreate(&mut event, flags as c_uint)) }?;
+        unsafe { call!(self, cuEventCreate(&mut event, flags)) }?;
         Ok(event)
     }
 

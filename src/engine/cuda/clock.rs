@@ -83,7 +83,7 @@ impl Clock {
     /// A reference, and how far apart the moments are that it lies between.
     fn measure(&self, current: &Current) -> Result<(Duration, Reference), CudaError> {
         // A new event each time: frames in flight still measure from the one before.
-        let event = current.event(false)?;
+        let event = current.event()?;
         let before = Instant::now();
         current.record(&event, &self.stream)?;
         while !current.is_done(&event)? {
@@ -121,6 +121,7 @@ const SLEPT: f64 = 0.7;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 /// Between two looks at an event that is not due yet.
 const NAP: Duration = Duration::from_micros(10);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// Part of the expected time, before and after its end, in which the event is watched without
 /// naps.
 const WATCHED: f64 = 0.1;
@@ -167,12 +168,10 @@ impl Pace {
         let _sharp = SharpTimer::new();
         loop {
             let elapsed = submitted.elapsed();
-            let passed = current.is_done(if elapsed < due { end } else { before });
-            match (passed, next_step(Some(due), elapsed)) {
-                (Ok(true), _) => return true,
-                (Err(_), _) | (_, Step::Block) => return false,
-                (_, Step::Sleep(time)) => std::thread::sleep(time),
-                (_, Step::Spin) => std::hint::spin_loop(),
+            match current.is_done(if elapsed < due { end } else { before }) {
+                Ok(true) => return true,
+                Ok(false) if elapsed <= 2 * expected => next_step(Some(due), elapsed).take(),
+                _ => return false,
             }
         }
     }
@@ -193,11 +192,7 @@ impl Pace {
         let expected = self.expected();
         let _sharp = SharpTimer::new();
         loop {
-            match next_step(expected, submitted.elapsed()) {
-                Step::Sleep(time) => std::thread::sleep(time),
-                Step::Spin => std::hint::spin_loop(),
-                Step::Block => return current.wait_for(event),
-            }
+            next_step(expected, submitted.elapsed()).take();
             if current.is_done(event)? {
                 return Ok(());
             }
@@ -209,8 +204,22 @@ impl Pace {
 enum Step {
     Sleep(Duration),
     Spin,
-    /// In the driver, which wakes late but costs nothing.
-    Block,
+}
+
+impl Step {
+    fn take(self) {
+        match self {
+            Step::Sleep(time) => std::thread::sleep(time),
+            Step::Spin => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// A part of the time that has passed: work that takes long is not looked at often, and found done
+/// soon enough all the same. (An event that the driver can wake a thread for would make the device
+/// send an interrupt for every frame.)
+fn long_nap(elapsed: Duration) -> Step {
+    Step::Sleep((elapsed / 32).clamp(NAP, LONGEST_NAP))
 }
 
 /// What to do `elapsed` after the submission of work that is expected to take `expected` in all.
@@ -219,11 +228,11 @@ fn next_step(expected: Option<Duration>, elapsed: Duration) -> Step {
         return if elapsed < UNKNOWN {
             Step::Sleep(NAP)
         } else {
-            Step::Block
+            long_nap(elapsed)
         };
     };
     if elapsed > expected * 2 {
-        return Step::Block;
+        return long_nap(elapsed);
     }
     let sleep = expected.mul_f64(SLEPT).saturating_sub(elapsed);
     if sleep >= SHORTEST_SLEEP {
@@ -284,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_the_expected_time_is_slept_then_napped_then_watched_then_left_to_the_driver() {
+    fn most_of_the_expected_time_is_slept_then_napped_then_watched_then_looked_at_less_and_less() {
         let step = |elapsed| next_step(Some(us(1000)), us(elapsed));
         assert_eq!(step(0), Step::Sleep(us(700)));
         assert_eq!(step(300), Step::Sleep(us(400)));
@@ -293,7 +302,8 @@ mod tests {
         assert_eq!(step(860), Step::Spin);
         assert_eq!(step(1090), Step::Spin);
         assert_eq!(step(1500), Step::Sleep(NAP));
-        assert_eq!(step(2001), Step::Block);
+        assert_eq!(step(3200), Step::Sleep(us(100)));
+        assert_eq!(step(1_000_000), Step::Sleep(LONGEST_NAP));
     }
 
     #[test]
@@ -308,7 +318,7 @@ mod tests {
     #[test]
     fn work_of_unknown_length_is_not_watched_for_long() {
         assert_eq!(next_step(None, us(0)), Step::Sleep(NAP));
-        assert_eq!(next_step(None, us(1000)), Step::Block);
+        assert_eq!(next_step(None, us(3200)), Step::Sleep(us(100)));
     }
 
     #[test]

@@ -161,13 +161,13 @@ impl<'a> Current<'a> {
         })
     }
 
-    /// An event with timing; a thread that waits for one made `blocking` sleeps.
+    /// An event with timing. A thread that waits for it does so awake.
     ///
     /// # Errors
     /// As the driver's.
-    pub fn event(&self, blocking: bool) -> Result<Event, CudaError> {
+    pub fn event(&self) -> Result<Event, CudaError> {
         // SAFETY: the context is current.
-        let raw = self.check(unsafe { self.api().create_event(blocking) })?;
+        let raw = self.check(unsafe { self.api().create_event() })?;
         Ok(Event {
             context: self.context.clone(),
             raw,

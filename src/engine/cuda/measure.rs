@@ -80,8 +80,8 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             current,
             stream: current.stream()?,
-            start: current.event(false)?,
-            end: current.event(false)?,
+            start: current.event()?,
+            end: current.event()?,
             idle: [current.memory(DELAY_BYTES)?, current.memory(DELAY_BYTES)?],
         })
     }

@@ -50,7 +50,7 @@ pub struct Room {
 }
 
 fn band_events(current: &Current, count: usize) -> Result<Vec<(Event, Event)>, CudaError> {
-    let pair = |_| Ok((current.event(false)?, current.event(false)?));
+    let pair = |_| Ok((current.event()?, current.event()?));
     (0..count).map(pair).collect()
 }
 
@@ -61,10 +61,10 @@ impl Slot {
         Ok(Slot {
             stream: current.stream()?,
             bands: band_events(current, room.bands - 1)?,
-            started: current.event(false)?,
-            uploaded: current.event(false)?,
-            computed: current.event(false)?,
-            downloaded: current.event(true)?,
+            started: current.event()?,
+            uploaded: current.event()?,
+            computed: current.event()?,
+            downloaded: current.event()?,
             parts: Vec::new(),
             input: current.memory(bytes)?,
             output: current.memory(bytes)?,

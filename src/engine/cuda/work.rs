@@ -216,7 +216,7 @@ impl Work {
                 let staging = program.staging();
                 let block = Block::pinned(current.context(), staging.bytes)?;
                 while slot.parts.len() < staging.chunks.len() {
-                    slot.parts.push(current.event(false)?);
+                    slot.parts.push(current.event()?);
                 }
                 let start = block.start();
                 self.output = Way::Staged(block);
