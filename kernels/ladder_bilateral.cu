@@ -141,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(LARGEST_BLOCK)
     for (int dy = 0; dy < SIDE; ++dy) {
         const u32* values = pairs + (threadIdx.y + dy) * stride + threadIdx.x;
         u32 row_differences = 0, row_weights = 0;
-#pragma unroll 5
+#pragma unroll 3
         for (int dx = 0; dx < SIDE; ++dx) {
             const float distance = table<float>(launch, dy * SIDE + dx);
             const u32 difference = fma_pairs(centre, minus_one, values[dx]);

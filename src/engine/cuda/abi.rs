@@ -247,6 +247,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
 pub mod direct3;
 #[path = "abi/kernels.rs"]
 mod kernels;
+#[path = "abi/ladder.rs"]
+pub mod ladder;
 #[cfg(test)]
 #[path = "abi/tests.rs"]
 mod tests;
