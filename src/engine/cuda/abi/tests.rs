@@ -305,10 +305,10 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
 mod ladder {
     use std::mem::{offset_of, size_of};
 
+    use super::super::Extent;
     use super::super::ladder::{
         BILATERAL_WORDS, CONVOLVE_WORDS, Kernel, LadderLaunch, Module, RADIUS,
     };
-    use super::super::Extent;
 
     const HEADER: &str = include_str!("../../../../kernels/ladder.h");
 
@@ -355,9 +355,10 @@ mod ladder {
             let module = kernel.module().name();
             assert!(kernel.name().starts_with(module), "{}", kernel.name());
         }
-        assert_eq!(Module::ALL.map(Module::has_constant_table), [
-            false, true, false, false, true
-        ]);
+        assert_eq!(
+            Module::ALL.map(Module::has_constant_table),
+            [false, true, false, false, true]
+        );
     }
 
     #[test]
