@@ -33,6 +33,8 @@ mod truth;
 mod engine_exact;
 #[path = "../gpu/flow.rs"]
 mod engine_flow;
+#[path = "../gpu/ladder.rs"]
+mod engine_ladder;
 #[path = "../gpu/memory.rs"]
 mod engine_memory;
 

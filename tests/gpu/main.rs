@@ -3,6 +3,7 @@
 
 mod exact;
 mod flow;
+mod ladder;
 mod memory;
 mod overlap;
 mod support;
