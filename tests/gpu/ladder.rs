@@ -73,8 +73,8 @@ fn two_passes(job: &Job) -> Vec<f64> {
             let x = x.clamp(0, job.width as isize - 1) as usize;
             values[y.clamp(0, job.height as isize - 1) as usize * job.width + x]
         };
-        let places = (0..job.height as isize)
-            .flat_map(|y| (0..job.width as isize).map(move |x| (x, y)));
+        let places =
+            (0..job.height as isize).flat_map(|y| (0..job.width as isize).map(move |x| (x, y)));
         let mean = |(x, y)| {
             let centre = at(x, y);
             let (mut sum, mut weights) = (0.0, 0.0);
@@ -90,7 +90,7 @@ fn two_passes(job: &Job) -> Vec<f64> {
         places.map(mean).collect()
     };
     let results = pass(&pass(&codes, true), false);
-    let rounded = results.into_iter().map(|v| v.round_ties_even() * CODE);
+    let rounded = results.into_iter().map(|v| v.round_ties_even() / 255.0);
     rounded.collect()
 }
 
@@ -103,7 +103,11 @@ fn gpu() -> Option<Gpu> {
 fn every_step_computes_what_it_is_to() {
     let Some(gpu) = gpu() else { return };
     for task in [Task::Convolve, Task::Bilateral] {
-        let sizes = if support::quick() { &SIZES[..12] } else { &SIZES };
+        let sizes = if support::quick() {
+            &SIZES[..12]
+        } else {
+            &SIZES
+        };
         let jobs: Vec<Job> = (sizes.iter())
             .map(|&(width, height)| Job::new(task, width, height))
             .collect();
@@ -148,7 +152,11 @@ fn every_step_computes_what_it_is_to() {
 #[test]
 fn a_ladder_has_every_step_measured() {
     let Some(gpu) = gpu() else { return };
-    let (width, height) = if support::quick() { (65, 33) } else { (640, 480) };
+    let (width, height) = if support::quick() {
+        (65, 33)
+    } else {
+        (640, 480)
+    };
     let gpu = Ok(gpu);
     for task in [Task::Convolve, Task::Bilateral] {
         let job = Job::new(task, width, height);

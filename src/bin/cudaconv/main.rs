@@ -3,6 +3,7 @@
 
 mod args;
 mod audio;
+mod bench;
 mod companion;
 mod console;
 mod doctor;
@@ -94,6 +95,7 @@ fn dispatch() -> Result<Exit, Failure> {
             let plugin = plugin.map_err(|error| Failure::Failed(error.to_string()))?;
             webcam::webcam(&webcam::options(matches, &properties), &plugin)
         }
+        Some(("bench", matches)) => bench::bench(matches),
         _ => Ok(doctor::doctor(&plugin)),
     }
 }
