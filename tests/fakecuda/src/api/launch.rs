@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
         let number = match kernel {
             Known::Engine(kernel) => {
                 // SAFETY: the structure of this kernel, by the contract of the call.
-                let launch = unsafe { Launch::read(kernel, parameter, &world.memory, context) };
+                let mut launch = unsafe { Launch::read(kernel, parameter, &world.memory, context) };
                 launch.check_shape(kernel, grid, block, shared);
                 let uses = launch.uses();
                 world.submit(stream, &uses, move || launch.run())?
