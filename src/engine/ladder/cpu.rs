@@ -8,7 +8,7 @@ use super::{Measured, Place};
 use crate::engine::cpu::{self, CpuEngine, correlate};
 use crate::engine::cuda::abi::ladder::{RADIUS, Sample, Task};
 use crate::engine::{Engine, EngineError, Frame, InputFrame, OutputFrame, PlaneSpan};
-use crate::filter::plan::{Abilities, Plan};
+use crate::filter::plan::{Abilities, Algorithm, Plan};
 use crate::filter::spec::Method;
 use crate::filter::{FilterSpec, Layout};
 
@@ -196,6 +196,14 @@ pub fn plan(job: &Job, method: Method, abilities: &Abilities) -> Result<Arc<Plan
         reason,
         device: abilities.engine.into(),
     };
+    // Asked beforehand: the plan's own refusal quotes names of the element's types, which are the
+    // plugin's where it is loaded.
+    if method == Method::Fast && !abilities.algorithms.contains(&Algorithm::Fast) {
+        let engine = abilities.engine;
+        return Err(refused(format!(
+            "method=fast is not in this version for the {engine}"
+        )));
+    }
     let grey = gst_video::VideoFormat::Gray8;
     let info = gst_video::VideoInfo::builder(grey, job.width as u32, job.height as u32);
     let info = info.build().map_err(|error| refused(error.to_string()))?;

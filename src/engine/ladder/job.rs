@@ -229,7 +229,7 @@ impl Job {
 fn pixel(x: usize, y: usize) -> f64 {
     let (across, down) = (x as f64, y as f64);
     let slope = 0.18 * (across / 211.0).sin() * (down / 157.0).cos();
-    let square = if (x / 48 + y / 48) % 2 == 0 {
+    let square = if (x / 48 + y / 48).is_multiple_of(2) {
         0.15
     } else {
         -0.15
@@ -248,8 +248,8 @@ fn line_weights() -> Vec<f64> {
     match Filter::new(&spec, (1, 1)) {
         Some(Filter::Linear {
             coefficients: Coefficients::Separable { horizontal, .. },
-            divisor,
-        }) if divisor == 1.0 => horizontal,
+            divisor: 1.0,
+        }) => horizontal,
         _ => unreachable!("a Gaussian is separable, and of sum 1"),
     }
 }

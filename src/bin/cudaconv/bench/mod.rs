@@ -136,7 +136,7 @@ fn ladder(options: &Options) -> Result<Exit, Failure> {
         // Better known before the work than after it.
         output::check_target(file, None).map_err(|error| Failure::Usage(error.to_string()))?;
     }
-    let gpu: MaybeGpu = Gpu::open(options.device).map_err(|error| format!("no GPU: {error}"));
+    let gpu: MaybeGpu = Gpu::open(options.device).map_err(|error| error.to_string());
     let machine = Machine::new(&gpu);
     let tell = |line: &str| match (options.quiet, to_stdout) {
         (true, _) => (),
@@ -148,15 +148,16 @@ fn ladder(options: &Options) -> Result<Exit, Failure> {
         machine.cpu,
         machine.gpu_text()
     ));
+    let no_gpu = machine.gpu.as_ref().err().map(String::as_str);
     let mut ladders: Vec<Ladder> = Vec::new();
     for (task, width, height) in jobs(options) {
         let job = Job::new(task, width, height);
-        tell(&format!("\n{}\n{}", job.title(), table::HEADER));
+        tell(&format!("\n{}\n{}", job.title(), table::header()));
         let mut first = None;
         let ladder = climb(&job, &gpu, &mut |row| {
             let time = row.outcome.as_ref().ok().map(|measured| measured.time);
             first = first.or(time);
-            tell(&table::line(row, first));
+            tell(&table::line(row, first, no_gpu));
         });
         ladders.push(ladder);
     }

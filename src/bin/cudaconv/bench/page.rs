@@ -120,7 +120,7 @@ fn cells(measured: &Measured, first: Option<Duration>) -> [String; COLUMNS.len()
         of_transfer(&|| speed_up(measured.with_transfer())),
         table::megabytes(measured.bytes),
         format!("{:.1}", measured.bandwidth() / 1e9),
-        format!("{:.2}", measured.over_floor()),
+        table::short(measured.over_floor()),
         table::megabytes(measured.memory_bytes),
         measured
             .shared_bytes

@@ -1,24 +1,49 @@
 //! The table of a ladder, a line as soon as its step is done.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use gstcudaconv::engine::ladder::{Measured, Row};
 
-/// Above the columns of [`line`].
-pub const HEADER: &str = "\
-                                      time  speed-up   + copies  speed-up    moved            x copy   memory  shared  occup.    PSNR
-step                                    us                   us                 MB     GB/s               MB       B       %      dB";
+/// Of the columns behind the step's name, each flush right.
+const WIDTHS: [usize; 11] = [10, 10, 11, 10, 9, 9, 9, 9, 8, 8, 8];
 
-/// One step; speed-ups are relative to `first`.
-pub fn line(row: &Row, first: Option<Duration>) -> String {
+fn columns(name: &str, cells: [&str; WIDTHS.len()]) -> String {
+    let mut line = format!("{name:<32}");
+    for (cell, width) in cells.into_iter().zip(WIDTHS) {
+        // Writing to a String cannot fail.
+        let _ = write!(line, "{cell:>width$}");
+    }
+    line
+}
+
+/// Two lines above those of the steps: names and units.
+pub fn header() -> String {
+    let names = [
+        "time", "speed-up", "+ copies", "speed-up", "moved", "", "x copy", "memory", "shared",
+        "occup.", "PSNR",
+    ];
+    let units = ["us", "", "us", "", "MB", "GB/s", "", "MB", "B", "%", "dB"];
+    format!("{}\n{}", columns("", names), columns("step", units))
+}
+
+/// One step; speed-ups are relative to `first`. That there is no GPU, for the reason `no_gpu`, stands above
+/// the table already.
+pub fn line(row: &Row, first: Option<Duration>, no_gpu: Option<&str>) -> String {
     let title = &row.step.title;
     match &row.outcome {
-        Ok(measured) => format!("{title:<32}{}", figures(measured, first)),
+        Ok(measured) => {
+            let figures = figures(measured, first);
+            columns(title, figures.each_ref().map(String::as_str))
+        }
+        Err(reason) if Some(reason.as_str()) == no_gpu => {
+            format!("{title:<32}  - no GPU, for the reason above")
+        }
         Err(reason) => format!("{title:<32}  - {reason}"),
     }
 }
 
-fn figures(measured: &Measured, first: Option<Duration>) -> String {
+fn figures(measured: &Measured, first: Option<Duration>) -> [String; WIDTHS.len()] {
     let speed_up = |time: Duration| {
         let of = |first: Duration| ratio(first.as_secs_f64() / time.as_secs_f64().max(1e-9));
         first.map_or_else(String::new, of)
@@ -30,20 +55,20 @@ fn figures(measured: &Measured, first: Option<Duration>) -> String {
         ),
         None => (String::new(), String::new()),
     };
-    let shared = measured
-        .shared_bytes
-        .map_or(String::new(), |b| b.to_string());
-    let occupancy = (measured.occupancy).map_or(String::new(), |o| format!("{:.0}", 100.0 * o));
-    format!(
-        "{:>10}{:>10}{copies:>11}{with_copies:>10}{:>9}{:>9}{:>10}{:>9}{shared:>8}{occupancy:>8}{:>8}",
+    let percent = |share: f64| format!("{:.0}", 100.0 * share);
+    [
         microseconds(measured.time),
         speed_up(measured.time),
+        copies,
+        with_copies,
         megabytes(measured.bytes),
-        format!("{:.1}", measured.bandwidth() / 1e9),
-        format!("{:.2}", measured.over_floor()),
+        short(measured.bandwidth() / 1e9),
+        short(measured.over_floor()),
         megabytes(measured.memory_bytes),
+        (measured.shared_bytes).map_or_else(String::new, |bytes| bytes.to_string()),
+        measured.occupancy.map_or_else(String::new, percent),
         psnr(measured.errors.psnr),
-    )
+    ]
 }
 
 /// Three significant digits, as far as they are behind the point.
@@ -85,29 +110,26 @@ mod tests {
         let (_, ladders) = made_up();
         let first = ladders[0].first();
         let lines: Vec<String> = (ladders[0].rows.iter())
-            .map(|row| line(row, first))
+            .map(|row| line(row, first, None))
             .collect();
         let words = |line: &str| -> Vec<String> {
             line[32..].split_whitespace().map(String::from).collect()
         };
         assert_eq!(
             words(&lines[0]),
-            ["8000", "1.00x", "16.0", "2.0", "16.00", "16.0", "="]
+            ["8000", "1.00x", "16.0", "2.00", "16.0", "16.0", "="]
         );
         assert_eq!(
             words(&lines[2]),
             [
-                "2000", "4.00x", "500", "3.20x", "16.0", "8.0", "4.00", "16.0", "1296", "75",
+                "2000", "4.00x", "500", "3.20x", "16.0", "8.00", "4.00", "16.0", "1296", "75",
                 "61.3"
             ]
         );
         assert!(lines[3].ends_with("- no <tile> \"here\""));
-        let widths: Vec<usize> = HEADER.lines().map(str::len).collect();
-        assert_eq!(
-            widths,
-            [lines[0].len(), lines[0].len()],
-            "{HEADER}\n{}",
-            lines[0]
-        );
+        let no_gpu = line(&ladders[0].rows[3], first, Some("no <tile> \"here\""));
+        assert!(no_gpu.ends_with("- no GPU, for the reason above"));
+        let width = lines[0].chars().count();
+        assert!(header().lines().all(|line| line.chars().count() == width));
     }
 }

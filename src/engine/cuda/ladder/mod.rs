@@ -299,7 +299,7 @@ impl<'a> Setup<'a> {
                     kernel,
                     function: module.function(kernel),
                     geometry: kernel.place(width, height, block),
-                    module: module,
+                    module,
                 })
             })
             .collect::<Result<Vec<_>, CudaError>>()?;
