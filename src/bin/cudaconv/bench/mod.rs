@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use gstcudaconv::engine::cuda::abi::ladder::Task;
 use gstcudaconv::engine::cuda::ladder::Gpu;
-use gstcudaconv::engine::ladder::{Job, Ladder, MaybeGpu, climb};
+use gstcudaconv::engine::ladder::{Job, Ladder, MaybeGpu, Row, climb};
 
 use crate::input::TestClip;
 use crate::{Exit, Failure, args, console, output};
@@ -148,16 +148,20 @@ fn ladder(options: &Options) -> Result<Exit, Failure> {
         machine.cpu,
         machine.gpu_text()
     ));
-    let no_gpu = machine.gpu.as_ref().err().map(String::as_str);
     let mut ladders: Vec<Ladder> = Vec::new();
     for (task, width, height) in jobs(options) {
         let job = Job::new(task, width, height);
         tell(&format!("\n{}\n{}", job.title(), table::header()));
-        let mut first = None;
+        let (mut first, mut told_of_gpu) = (None, false);
         let ladder = climb(&job, &gpu, &mut |row| {
             let time = row.outcome.as_ref().ok().map(|measured| measured.time);
             first = first.or(time);
-            tell(&table::line(row, first, no_gpu));
+            if !machine.lacks_gpu_for(row) {
+                tell(&table::line(row, first));
+            } else if !told_of_gpu {
+                told_of_gpu = true;
+                tell(&table::line_without_gpu());
+            }
         });
         ladders.push(ladder);
     }
@@ -208,6 +212,12 @@ impl Machine {
         }
     }
 
+    /// Whether all that a step lacks is a GPU.
+    fn lacks_gpu_for(&self, row: &Row) -> bool {
+        let missing = row.outcome.as_ref().err();
+        missing.is_some() && missing == self.gpu.as_ref().err()
+    }
+
     /// The GPU, or why there is none, in a line.
     fn gpu_text(&self) -> &str {
         match &self.gpu {
@@ -222,7 +232,7 @@ pub mod tests {
 
     use gstcudaconv::engine::cuda::abi::Extent;
     use gstcudaconv::engine::ladder::steps::{self, Way};
-    use gstcudaconv::engine::ladder::{Errors, Measured, Place, Row, Transfer};
+    use gstcudaconv::engine::ladder::{Errors, Measured, Place, Transfer};
 
     use super::*;
 

@@ -41,14 +41,14 @@ pub fn document(machine: &Machine, ladders: &[Ladder]) -> Markup {
                 span { span.key.copies {} "with upload and download" }
                 span { span.key.floor {} "bare copy of as many bytes" }
             }
-            @for ladder in ladders { (section(ladder)) }
+            @for ladder in ladders { (section(machine, ladder)) }
             section { h2 { "Machine and versions" } (report::pairs(report::machine_and_versions())) }
         }
     };
     report::document("cudaconv: the ladder", STYLE, &body)
 }
 
-fn section(ladder: &Ladder) -> Markup {
+fn section(machine: &Machine, ladder: &Ladder) -> Markup {
     let first = ladder.first();
     html! {
         section {
@@ -62,7 +62,11 @@ fn section(ladder: &Ladder) -> Markup {
                             @for name in COLUMNS { th { (name) } }
                         }
                     }
-                    tbody { @for row in &ladder.rows { (line(row, first)) } }
+                    tbody {
+                        @for row in &ladder.rows {
+                            (line(row, first, machine.lacks_gpu_for(row)))
+                        }
+                    }
                 }
             }
             dl.stages {
@@ -92,12 +96,15 @@ const COLUMNS: [&str; 13] = [
     "equal",
 ];
 
-fn line(row: &Row, first: Option<Duration>) -> Markup {
+fn line(row: &Row, first: Option<Duration>, lacks_gpu: bool) -> Markup {
     html! {
         tr {
             th scope="row" { (row.step.title) }
             @match &row.outcome {
                 Ok(measured) => { @for cell in cells(measured, first) { td { (cell) } } }
+                Err(_) if lacks_gpu => {
+                    td.reason colspan=(COLUMNS.len()) { "no GPU, for the reason above" }
+                }
                 Err(reason) => { td.reason colspan=(COLUMNS.len()) { (reason) } }
             }
         }
