@@ -3,6 +3,7 @@
 //! Everything is timed by events, on random data, and given as the median of several batches. Data
 //! goes round in more memory than caches hold, because frames come from the host and are cold.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,9 +29,6 @@ const BATCHES: usize = 15;
 /// than what asking for them takes would be timed by the host's pace.
 const DELAY_BYTES: usize = 64 << 20;
 const DELAYS: usize = 12;
-/// The same where little time is to be spent: pieces so small that as many as it takes are asked for.
-const SHORT_DELAY_BYTES: usize = 16 << 20;
-const MOST_SHORT_DELAYS: u32 = 48;
 /// What asking for a batch takes at most, and from what time on a call of the work outlasts asking for
 /// the next one.
 const ASKING: Duration = Duration::from_micros(400);
@@ -98,22 +96,19 @@ pub(super) struct Bench<'a> {
     pub(super) stream: Stream,
     start: Event,
     end: Event,
-    idle: [DeviceMemory; 2],
+    /// Allocated when it is first needed.
+    idle: OnceCell<[DeviceMemory; 2]>,
     effort: Effort,
 }
 
 impl<'a> Bench<'a> {
     pub(super) fn new(current: &'a Current<'a>, effort: Effort) -> Result<Bench<'a>, CudaError> {
-        let delay = match effort {
-            Effort::Thorough => DELAY_BYTES,
-            Effort::Brief => SHORT_DELAY_BYTES,
-        };
         Ok(Bench {
             current,
             stream: current.stream()?,
             start: current.event(false)?,
             end: current.event(false)?,
-            idle: [current.memory(delay)?, current.memory(delay)?],
+            idle: OnceCell::new(),
             effort,
         })
     }
@@ -159,16 +154,17 @@ impl<'a> Bench<'a> {
         let fitting = (BRIEF.as_nanos() / once.as_nanos().max(1)) as u32;
         let calls = (fitting / FEWEST_BATCHES).clamp(1, BATCH as u32);
         let delays = if once < OUTLASTS_ASKING {
+            self.delay(1)?;
             let delay = self.once(&mut || self.delay(1))?;
             let delays = ASKING.as_nanos() / delay.as_nanos().max(1);
-            (delays as u32).clamp(1, MOST_SHORT_DELAYS)
+            (delays as usize).clamp(1, DELAYS)
         } else {
             0
         };
         Ok(Batches {
             count: (fitting / calls).clamp(FEWEST_BATCHES, BATCHES as u32) as usize,
             calls: calls as usize,
-            delays: delays as usize,
+            delays,
         })
     }
 
@@ -185,9 +181,16 @@ impl<'a> Bench<'a> {
     }
 
     fn delay(&self, count: usize) -> Result<(), CudaError> {
+        if count > 0 && self.idle.get().is_none() {
+            let memory = || self.current.memory(DELAY_BYTES);
+            // Nobody has set it in between: a bench is one thread's.
+            let _ = self.idle.set([memory()?, memory()?]);
+        }
+        let Some([to, from]) = self.idle.get() else {
+            return Ok(());
+        };
         for _ in 0..count {
-            let bytes = self.idle[0].len();
-            self.copy(self.idle[0].start(), self.idle[1].start(), bytes)?;
+            self.copy(to.start(), from.start(), DELAY_BYTES)?;
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ machine, and told with
              that fit at once
   PSNR       of the result against float64 (for 8 bits, rounded), = where every pixel is equal
 
-Frames are cold, as those of a stream are. Steps that this machine cannot take say why, in a line.";
+Pictures go round, up to 64 of them, so that they are as cold as the frames of a stream. Steps that this machine cannot take say why, in a line.";
 
 /// What `bench ladder` was asked to do.
 #[derive(Debug, Clone)]

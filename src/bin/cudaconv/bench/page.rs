@@ -16,7 +16,9 @@ line.floor { stroke: var(--ink); stroke-width: 2; }
 .key.floor { background: var(--ink); width: 2px; border-radius: 0; }
 text.value, text.missing { dominant-baseline: middle; }
 .wide { overflow-x: auto; }
-.ladder td, .ladder thead th + th { min-width: 0; padding-left: .8rem; white-space: nowrap; }
+.ladder { font-size: .8rem; }
+.ladder th, .ladder td, .ladder thead th + th { min-width: 0; padding-left: .7rem; white-space: nowrap; }
+.ladder tr > th:first-child { padding-left: 0; }
 .ladder td.reason { text-align: left; white-space: normal; color: var(--faint); }
 ";
 
@@ -32,9 +34,9 @@ pub fn document(machine: &Machine, ladders: &[Ladder]) -> Markup {
             p.story {
                 "The steps of the tutorials, from plain code on one thread to what a GPU can do. Every one was "
                 "computed and timed on this machine, and its result compared with one in float64. Bars are the "
-                "filter alone; a thin one behind them is the upload before and the download after it. Both axes and "
-                "marks are of this run: no filter can be faster than the bare copy of as many bytes, unless caches "
-                "hold them."
+                "filter alone, on a logarithmic axis; the thin piece behind one is the upload before and the "
+                "download after it. The black mark is a bare copy of as many bytes in the same memory and the same "
+                "run: only what caches hold can be faster."
             }
             p.legend {
                 span { span.key.kernel {} "filter" }
@@ -85,13 +87,13 @@ const COLUMNS: [&str; 13] = [
     "speed-up",
     "up µs",
     "down µs",
-    "speed-up with both",
-    "MB moved",
+    "with both",
+    "moved MB",
     "GB/s",
     "× copy",
-    "MB memory",
+    "memory MB",
     "shared B",
-    "occupancy",
+    "occup.",
     "PSNR dB",
     "equal",
 ];
@@ -126,7 +128,7 @@ fn cells(measured: &Measured, first: Option<Duration>) -> [String; COLUMNS.len()
         transfer.map_or_else(String::new, |t| table::microseconds(t.down)),
         of_transfer(&|| speed_up(measured.with_transfer())),
         table::megabytes(measured.bytes),
-        format!("{:.1}", measured.bandwidth() / 1e9),
+        table::short(measured.bandwidth() / 1e9),
         table::short(measured.over_floor()),
         table::megabytes(measured.memory_bytes),
         measured
