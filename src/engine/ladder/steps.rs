@@ -143,6 +143,12 @@ fn convolve(steps: &mut Vec<Step>) {
         ),
     ]);
     blocks(steps, &[ConvolveNaive], &[ConvolveTile]);
+    convolve_with_fewer_bits(steps);
+}
+
+/// Fewer bits, other units, and what the element makes of it all.
+fn convolve_with_fewer_bits(steps: &mut Vec<Step>) {
+    use Kernel::*;
     steps.extend([
         step(
             "fp16",
@@ -214,6 +220,12 @@ fn bilateral(steps: &mut Vec<Step>) {
         ),
     ]);
     blocks(steps, &[BilateralNaive], &[BilateralTile]);
+    bilateral_with_fewer_bits(steps);
+}
+
+/// As [`convolve_with_fewer_bits`].
+fn bilateral_with_fewer_bits(steps: &mut Vec<Step>) {
+    use Kernel::*;
     steps.extend([
         step(
             "fp16",

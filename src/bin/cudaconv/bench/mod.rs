@@ -70,6 +70,7 @@ fn ladder_command() -> Command {
     Command::new("ladder")
         .about("The steps from plain code to what a GPU can do, each measured and checked")
         .long_about(LADDER_HELP)
+        .after_help(args::EXIT_CODES)
         .arg(file(
             "json",
             "FILE",
