@@ -239,11 +239,14 @@ impl CudaEngine {
         plan: &Arc<Plan>,
         effort: Effort,
     ) -> Result<Duration, EngineError> {
-        let launches = Launches::new(plan).map_err(|reason| EngineError {
-            call: "preparing a plan".into(),
-            reason,
-            device: self.shared.context.device().label(),
-        })?;
+        let launches =
+            Launches::new(plan, self.shared.context.device().capability).map_err(|reason| {
+                EngineError {
+                    call: "preparing a plan".into(),
+                    reason,
+                    device: self.shared.context.device().label(),
+                }
+            })?;
         let program = Program::new(&self.shared, plan, launches, true)?;
         let program = program.expect("waited for its modules");
         let current = self.shared.context.enter()?;
@@ -371,7 +374,11 @@ impl CudaEngine {
                     .collect(),
             })
         };
-        let loaded: Result<Vec<_>, CudaError> = Module::ALL.into_iter().map(load).collect();
+        let capability = self.shared.context.device().capability;
+        let loaded: Result<Vec<_>, CudaError> = (Module::ALL.into_iter())
+            .filter(|module| module.needed_capability() <= capability)
+            .map(load)
+            .collect();
         Ok(loaded?)
     }
 }
