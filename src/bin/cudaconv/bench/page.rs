@@ -16,8 +16,8 @@ line.floor { stroke: var(--ink); stroke-width: 2; }
 .key.floor { background: var(--ink); width: 2px; border-radius: 0; }
 text.value, text.missing { dominant-baseline: middle; }
 .wide { overflow-x: auto; }
-.ladder { font-size: .8rem; }
-.ladder th, .ladder td, .ladder thead th + th { min-width: 0; padding-left: .7rem; white-space: nowrap; }
+.ladder { font-size: .75rem; }
+.ladder th, .ladder td, .ladder thead th + th { min-width: 0; padding-left: .5rem; white-space: nowrap; }
 .ladder tr > th:first-child { padding-left: 0; }
 .ladder td.reason { text-align: left; white-space: normal; color: var(--faint); }
 ";
