@@ -9,8 +9,8 @@ usage() {
   cat <<TXT
 usage: scripts/gpu-bundle.sh [CLIP …]
 
-Builds the plugin, the tests of the GPU, the element and the latency, and the GPU benchmark, optimised, and puts
-them with GStreamer's launcher, plugins and libraries into .gpu/. CLIP: H.264 files to decode there;
+Builds the plugin, the program, the tests of the GPU, the element and the latency, and the GPU benchmark, optimised, and
+puts them with GStreamer's launcher, plugins and libraries into .gpu/. CLIP: H.264 files to decode there;
 without one, those of ../shared/media that exist. Copy the repository with .gpu/ to the other
 machine and run scripts/gpu-verify.sh there.
 TXT
@@ -57,6 +57,7 @@ put "$(executable test element)" element-tests
 put "$(executable test latency)" latency-tests
 put "$(executable bench gpu-figures)" gpu-figures
 put "$(executable bench exactness)" exactness
+put "$(target_dir)/release/cudaconv" cudaconv
 
 say 'gathering GStreamer'
 libraries=$(pkg-config --variable=libdir gstreamer-1.0)

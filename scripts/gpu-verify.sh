@@ -8,6 +8,7 @@ usage() {
   cat <<TXT
 usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
        scripts/gpu-verify.sh [--update] latency
+       scripts/gpu-verify.sh ladder
 
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
 exactness (a table of every format, family of kernels and border against the definition),
@@ -21,6 +22,9 @@ SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
 
 latency, which is no part of the record, compares the device with its baseline in tests/latency/ and
 says what got worse, and sees that a fifth more work would be found; --update makes that baseline anew.
+
+ladder, which is no part of it either, runs cudaconv bench ladder and leaves its table, ladder.json and
+ladder.html in FOLDER.
 TXT
 }
 
@@ -33,7 +37,7 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
     --together) together=yes ;;
-    modules | tests | exactness | element | sanitizer | figures | pipelines | latency) parts+=("$1") ;;
+    modules | tests | exactness | element | sanitizer | figures | pipelines | latency | ladder) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
@@ -89,7 +93,7 @@ part_modules() {
 
 part_tests() {
   run_tests gpu/ 400 tests "$bundle/bin/gpu-tests"
-  grep -v '^$' "$out/tests.err" | grep 'samples, off by\|frame [0-9]\|uploads ran' || true
+  grep -v '^$' "$out/tests.err" | grep 'samples, off by\|frame [0-9]\|uploads ran\|^ladder ' || true
 }
 
 # The table of every format, family of kernels and border.
@@ -124,13 +128,16 @@ part_sanitizer() {
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::rows_of_any_length exact::separable_kernels_of_large \
     exact::the_bilateral_of_large exact::emboss exact::sobel exact::custom exact::bilateral \
-    exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape &
+    exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields memory::frames_of_any_shape \
+    ladder::every_step &
   [ -n "$together" ] || wait
   # This follows every access to shared memory, and takes minutes for large windows.
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck exact::gauss3 exact::gauss5 exact::gauss7 exact::gauss9 exact::emboss \
-    exact::scharr exact::bilateral
+    exact::scharr exact::bilateral &
+  [ -n "$together" ] || wait
+  sanitize "$found" racecheck racecheck-ladder ladder::every_step
   wait
 }
 
@@ -188,6 +195,13 @@ part_latency() {
     note latency/against-the-baseline failed
     tail -5 "$out/latency.err" >&2
   fi
+}
+
+part_ladder() {
+  local rc=0
+  timeout 300 "$bundle/bin/cudaconv" bench ladder --json "$out/ladder.json" --html "$out/ladder.html" \
+    2>"$out/ladder.err" | tee "$out/ladder.log" || rc=$?
+  if [ "$rc" -eq 0 ]; then note ladder/all ok; else note ladder/all failed; tail -5 "$out/ladder.err" >&2; fi
 }
 
 # run_part PART: what it found goes to a file of its own.

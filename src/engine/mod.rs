@@ -3,6 +3,7 @@
 pub mod cpu;
 pub mod cuda;
 pub mod frame;
+pub mod ladder;
 
 use std::sync::Arc;
 use std::time::Duration;

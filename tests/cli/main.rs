@@ -3,6 +3,7 @@
 #[path = "../fakecuda/tests/driver/library.rs"]
 mod driver;
 
+mod bench;
 mod errors;
 mod interrupt;
 mod network;

@@ -35,6 +35,8 @@ mod engine_bands;
 mod engine_exact;
 #[path = "../gpu/flow.rs"]
 mod engine_flow;
+#[path = "../gpu/ladder.rs"]
+mod engine_ladder;
 #[path = "../gpu/memory.rs"]
 mod engine_memory;
 

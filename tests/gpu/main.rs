@@ -4,6 +4,7 @@
 mod bands;
 mod exact;
 mod flow;
+mod ladder;
 mod memory;
 mod overlap;
 mod support;

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, Str, StyledStr, TypedVa
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use crate::bench;
 use crate::input::TestClip;
 use crate::properties::{Accepts, Property};
 use crate::webcam;
@@ -52,6 +53,7 @@ pub fn command(properties: &[Property], version: String) -> Command {
         .arg_required_else_help(true)
         .subcommand(run_command(properties))
         .subcommand(webcam::command(properties))
+        .subcommand(bench::command())
         .subcommand(
             Command::new("doctor")
                 .about("Tells what was found on this machine, what is missing and what to do")

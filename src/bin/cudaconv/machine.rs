@@ -35,6 +35,11 @@ pub fn simd() -> Vec<&'static str> {
     found
 }
 
+/// The processor with what matters to a filter, for people.
+pub fn describe_cpu() -> String {
+    format!("{}, {} processors, {}", cpu(), cores(), simd().join(" "))
+}
+
 /// Distribution and kernel.
 pub fn system() -> String {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();

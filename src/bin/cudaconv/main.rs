@@ -3,6 +3,7 @@
 
 mod args;
 mod audio;
+mod bench;
 mod companion;
 mod console;
 mod doctor;
@@ -70,6 +71,17 @@ fn dispatch() -> Result<Exit, Failure> {
     gst::init().map_err(|error| {
         Failure::Failed(format!("GStreamer cannot be started: {}", error.message()))
     })?;
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|name| name == "bench")
+    {
+        // It works with the engines, and needs no element. The types of both are of the same names, of
+        // which a process has each once.
+        return match args::command(&[], version()).get_matches().subcommand() {
+            Some(("bench", matches)) => bench::bench(matches),
+            _ => unreachable!("the first argument is bench"),
+        };
+    }
     let plugin = plugin::load();
     let properties = element_properties(&plugin);
     // Without the plugin the filter's options are unknown: say that instead of refusing them.

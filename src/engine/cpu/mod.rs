@@ -8,6 +8,7 @@ mod boxes;
 mod byte_bilateral;
 mod check;
 mod compute;
+pub(super) mod correlate;
 mod integer;
 mod isa;
 mod linear;

@@ -247,6 +247,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
 pub mod direct3;
 #[path = "abi/kernels.rs"]
 mod kernels;
+#[path = "abi/ladder.rs"]
+pub mod ladder;
 #[path = "abi/matrix.rs"]
 pub mod matrix;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Everything is timed by events, on random data, and given as the median of several batches. Data
 //! goes round in more memory than caches hold, because frames come from the host and are cold.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,13 @@ const BATCHES: usize = 15;
 /// than what asking for them takes would be timed by the host's pace.
 const DELAY_BYTES: usize = 64 << 20;
 const DELAYS: usize = 12;
+/// What asking for a batch takes at most, and from what time on a call of the work outlasts asking for
+/// the next one.
+const ASKING: Duration = Duration::from_micros(400);
+const OUTLASTS_ASKING: Duration = Duration::from_micros(100);
+/// What all batches of one figure are to take, where that leaves the fewest.
+const BRIEF: Duration = Duration::from_millis(80);
+const FEWEST_BATCHES: u32 = 3;
 
 /// Frames of a stream that are in the hands of sources, the filter and sinks.
 pub const ROUND: usize = 8;
@@ -66,51 +74,128 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
+/// How much is done for a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Always the same, for records that are compared.
+    Thorough,
+    /// As much as fits into a moment.
+    Brief,
+}
+
+/// What a figure is made of.
+struct Batches {
+    count: usize,
+    calls: usize,
+    delays: usize,
+}
+
 /// A batch's stream, its two events, and memory to pass the time with.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     current: &'a Current<'a>,
-    stream: Stream,
+    pub(super) stream: Stream,
     start: Event,
     end: Event,
-    idle: [DeviceMemory; 2],
+    /// Allocated when it is first needed.
+    idle: OnceCell<[DeviceMemory; 2]>,
+    effort: Effort,
 }
 
 impl<'a> Bench<'a> {
-    fn new(current: &'a Current<'a>) -> Result<Bench<'a>, CudaError> {
+    pub(super) fn new(current: &'a Current<'a>, effort: Effort) -> Result<Bench<'a>, CudaError> {
         Ok(Bench {
             current,
             stream: current.stream()?,
             start: current.event()?,
             end: current.event()?,
-            idle: [current.memory(DELAY_BYTES)?, current.memory(DELAY_BYTES)?],
+            idle: OnceCell::new(),
+            effort,
         })
     }
 
-    /// The median time of one of `BATCH` calls of `work`, which gets its number.
-    fn time(
+    /// The median time of a call of `work`, which gets its number.
+    pub(super) fn time(
         &self,
         mut work: impl FnMut(&Stream, usize) -> Result<(), CudaError>,
     ) -> Result<Duration, CudaError> {
+        let batches = match self.effort {
+            Effort::Thorough => Batches {
+                count: BATCHES,
+                calls: BATCH,
+                delays: DELAYS,
+            },
+            Effort::Brief => self.brief(&mut work)?,
+        };
         let mut times = Vec::new();
-        for batch in 0..=BATCHES {
-            for _ in 0..DELAYS {
-                self.copy(self.idle[0].start(), self.idle[1].start(), DELAY_BYTES)?;
-            }
+        for batch in 0..=batches.count {
+            self.delay(batches.delays)?;
             self.current.record(&self.start, &self.stream)?;
-            for number in 0..BATCH {
-                work(&self.stream, batch * BATCH + number)?;
+            for number in 0..batches.calls {
+                work(&self.stream, batch * batches.calls + number)?;
             }
             self.current.record(&self.end, &self.stream)?;
             self.current.wait_for(&self.end)?;
             // The first batch brings up clocks and code.
             if batch > 0 {
-                times.push(self.current.elapsed(&self.start, &self.end)? / BATCH as u32);
+                let time = self.current.elapsed(&self.start, &self.end)?;
+                times.push(time / batches.calls as u32);
             }
         }
         Ok(median(times))
     }
 
-    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), CudaError> {
+    /// So much that a figure takes a moment, by what one call takes.
+    fn brief(
+        &self,
+        work: &mut impl FnMut(&Stream, usize) -> Result<(), CudaError>,
+    ) -> Result<Batches, CudaError> {
+        let once = self.once(&mut || work(&self.stream, 0))?;
+        let once = once.min(self.once(&mut || work(&self.stream, 1))?);
+        let fitting = (BRIEF.as_nanos() / once.as_nanos().max(1)) as u32;
+        let calls = (fitting / FEWEST_BATCHES).clamp(1, BATCH as u32);
+        let delays = if once < OUTLASTS_ASKING {
+            self.delay(1)?;
+            let delay = self.once(&mut || self.delay(1))?;
+            let delays = ASKING.as_nanos() / delay.as_nanos().max(1);
+            (delays as usize).clamp(1, DELAYS)
+        } else {
+            0
+        };
+        Ok(Batches {
+            count: (fitting / calls).clamp(FEWEST_BATCHES, BATCHES as u32) as usize,
+            calls: calls as usize,
+            delays,
+        })
+    }
+
+    /// What `work` takes by itself, launch included.
+    fn once(
+        &self,
+        work: &mut impl FnMut() -> Result<(), CudaError>,
+    ) -> Result<Duration, CudaError> {
+        self.current.record(&self.start, &self.stream)?;
+        work()?;
+        self.current.record(&self.end, &self.stream)?;
+        self.current.wait_for(&self.end)?;
+        self.current.elapsed(&self.start, &self.end)
+    }
+
+    fn delay(&self, count: usize) -> Result<(), CudaError> {
+        if count > 0 && self.idle.get().is_none() {
+            let memory = || self.current.memory(DELAY_BYTES);
+            // Nobody has set it in between: a bench is one thread's.
+            let _ = self.idle.set([memory()?, memory()?]);
+        }
+        let Some([to, from]) = self.idle.get() else {
+            return Ok(());
+        };
+        for _ in 0..count {
+            self.copy(to.start(), from.start(), DELAY_BYTES)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), CudaError> {
         let stream = self.stream.raw();
         // SAFETY: the callers' memories are that large, and live until this bench has waited.
         let copied = unsafe { (self.current.api()).copy_on_device(to, from, bytes, stream) };
@@ -126,12 +211,12 @@ impl Drop for Bench<'_> {
 }
 
 /// Device memories of `bytes` each that go round: as many as make them cold.
-fn sets(current: &Current, bytes: usize) -> Result<Vec<DeviceMemory>, CudaError> {
+pub(super) fn sets(current: &Current, bytes: usize) -> Result<Vec<DeviceMemory>, CudaError> {
     let count = COLD_BYTES.div_ceil(bytes.max(1)).clamp(2, MOST_SETS);
     (0..count).map(|_| current.memory(bytes)).collect()
 }
 
-fn run_of(bytes: usize) -> Rows {
+pub(super) fn run_of(bytes: usize) -> Rows {
     Rows {
         bytes,
         rows: 1,
@@ -146,6 +231,14 @@ impl CudaEngine {
     /// # Errors
     /// When the plan cannot be computed, or the device fails.
     pub fn time_kernels(&self, plan: &Arc<Plan>) -> Result<Duration, EngineError> {
+        self.time_kernels_by(plan, Effort::Thorough)
+    }
+
+    pub(super) fn time_kernels_by(
+        &self,
+        plan: &Arc<Plan>,
+        effort: Effort,
+    ) -> Result<Duration, EngineError> {
         let launches =
             Launches::new(plan, self.shared.context.device().capability).map_err(|reason| {
                 EngineError {
@@ -160,7 +253,7 @@ impl CudaEngine {
         let staging = Staging::new(&plan.layout);
         let inputs = sets(&current, program.device_bytes())?;
         let outputs = sets(&current, program.device_bytes())?;
-        let bench = Bench::new(&current)?;
+        let bench = Bench::new(&current, effort)?;
         self.fill(&bench, &inputs, staging.bytes)?;
         let time = bench.time(|stream, number| {
             let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
@@ -203,7 +296,7 @@ impl CudaEngine {
     pub fn time_device_copy(&self, bytes: usize) -> Result<Duration, EngineError> {
         let current = self.shared.context.enter()?;
         let (from, to) = (sets(&current, bytes)?, sets(&current, bytes)?);
-        let bench = Bench::new(&current)?;
+        let bench = Bench::new(&current, Effort::Thorough)?;
         let time = bench.time(|_, number| {
             let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
             bench.copy(place(&to), place(&from), bytes)
@@ -223,7 +316,10 @@ impl CudaEngine {
         };
         let (from, to) = (blocks()?, blocks()?);
         let device = [current.memory(bytes)?, current.memory(bytes)?];
-        let (up, down) = (Bench::new(&current)?, Bench::new(&current)?);
+        let (up, down) = (
+            Bench::new(&current, Effort::Thorough)?,
+            Bench::new(&current, Effort::Thorough)?,
+        );
         let upload = |stream: &Stream, from: &Block| {
             // SAFETY: block and memory are that long, and outlive the benches.
             unsafe { current.upload(device[0].start(), from.start(), run_of(bytes), stream) }

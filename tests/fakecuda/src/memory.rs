@@ -275,6 +275,15 @@ impl Memory {
         })
     }
 
+    /// The same of device memory.
+    pub fn device_in_flight(&self, rows: &Rows, host: &Clock) -> bool {
+        let found = self.device.range(..=rows.address).next_back();
+        found.is_some_and(|(_, allocation)| {
+            let ledger = &allocation.ledger;
+            ledger.in_flight(rows.address, rows.end(), host).is_some()
+        })
+    }
+
     /// Notes what an operation uses. Ends the process when another one may use it at the same
     /// time and one of the two writes.
     pub fn note(&mut self, access: Access, clock: &Clock, host: &Clock) {

@@ -11,6 +11,29 @@ pub struct Entry {
     pub parameter_bytes: usize,
 }
 
+/// A variable in constant memory, and its bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variable {
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// The variables in constant memory of `ptx`: `.const .align 4 .b8 NAME[SIZE]`.
+pub fn variables(ptx: &str) -> Vec<Variable> {
+    let code = without_comments(ptx);
+    let declared = code.split(".const ").skip(1);
+    declared
+        .filter_map(|text| {
+            let declaration = text.split(';').next()?;
+            let (name, rest) = declaration.rsplit_once(' ')?.1.split_once('[')?;
+            Some(Variable {
+                name: name.to_owned(),
+                bytes: rest.trim_end_matches(']').parse().ok()?,
+            })
+        })
+        .collect()
+}
+
 /// What is wrong with PTX: the code of the call, and a line for its log.
 pub type Refusal = (Code, String);
 
@@ -109,6 +132,17 @@ mod tests {
             parameter_bytes,
         });
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn variables_in_constant_memory_are_found_with_their_size() {
+        let text =
+            ptx("8.2", "sm_75") + ".const .align 4 .b8 numbers[1456];\n.global .u32 other;\n";
+        let expected = [Variable {
+            name: "numbers".into(),
+            bytes: 1456,
+        }];
+        assert_eq!(variables(&text), expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, RwLock};
 
+use crate::abi::ladder::Sample;
 use crate::call::{Code, code};
 use crate::clock::Clock;
 use crate::event::Event;
@@ -29,8 +30,22 @@ pub struct Module {
     pub context: Handle,
     /// Names of the kernels in it.
     pub entries: Vec<String>,
+    /// Variables in it: name, address and bytes.
+    pub variables: Vec<(String, u64, u64)>,
     /// Launches of them that the host does not know to be over: stream and number.
     pub launches: Vec<(Handle, u64)>,
+}
+
+/// A texture object: rows of single samples in device memory.
+#[derive(Debug)]
+pub struct Texture {
+    pub context: Handle,
+    pub address: u64,
+    pub sample: Sample,
+    pub width: usize,
+    pub height: usize,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
 }
 
 /// A kernel of a module.
@@ -51,6 +66,7 @@ pub struct World {
     pub events: HashMap<Handle, Event>,
     pub modules: HashMap<Handle, Module>,
     pub functions: HashMap<Handle, Function>,
+    pub textures: HashMap<Handle, Texture>,
     pub memory: Memory,
     /// What the host knows to be over.
     pub host: Clock,
@@ -66,6 +82,7 @@ static WORLD: LazyLock<Mutex<World>> = LazyLock::new(|| {
         events: HashMap::new(),
         modules: HashMap::new(),
         functions: HashMap::new(),
+        textures: HashMap::new(),
         memory: Memory::default(),
         host: Clock::default(),
     })
@@ -208,6 +225,8 @@ impl World {
         self.streams.retain(|_, stream| stream.context != context);
         self.events.retain(|_, event| event.context != context);
         self.modules.retain(|_, module| module.context != context);
+        self.textures
+            .retain(|_, texture| texture.context != context);
         let modules = &self.modules;
         self.functions
             .retain(|_, function| modules.contains_key(&function.module));

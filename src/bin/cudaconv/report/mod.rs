@@ -1,7 +1,7 @@
-//! `--report`: one self-contained page about a run.
+//! `--report`: one self-contained page about a run. Other pages are made of its parts.
 
 mod plot;
-mod scale;
+pub mod scale;
 
 use std::path::Path;
 
@@ -25,6 +25,29 @@ pub fn write(path: &Path, summary: &Summary) -> std::io::Result<()> {
 fn page(summary: &Summary) -> Markup {
     let kernel = summary.setting("kernel");
     let (samples, stats) = (&summary.seen.samples, &summary.seen.stats);
+    let body = html! {
+        header {
+            h1 { "cudaconv " (kernel) }
+            p.input { (summary.input) }
+            @if summary.interrupted {
+                p.warning { "The run was interrupted: everything here is up to there." }
+            }
+            p.verdict.over[summary.seen.stats.over_budget > 0] { (summary.verdict()) }
+        }
+        main {
+            p.story { (story(summary)) }
+            (plot::plots(samples, stats.frames_in, stats.budget))
+            section { h2 { "Latency by stage" } (table(summary)) (stages(summary)) }
+            section { h2 { "Run" } (pairs(facts(summary))) }
+            section { h2 { "Settings" } (settings(summary)) }
+            section { h2 { "Machine and versions" } (pairs(versions(summary))) }
+        }
+    };
+    document(&format!("cudaconv {kernel}: {}", summary.input), "", &body)
+}
+
+/// A page that stands alone; `style` is beside that of all pages.
+pub fn document(title: &str, style: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -32,27 +55,10 @@ fn page(summary: &Summary) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "cudaconv " (kernel) ": " (summary.input) }
-                style { (PreEscaped(STYLE)) }
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
-            body {
-                header {
-                    h1 { "cudaconv " (kernel) }
-                    p.input { (summary.input) }
-                    @if summary.interrupted {
-                        p.warning { "The run was interrupted: everything here is up to there." }
-                    }
-                    p.verdict.over[summary.seen.stats.over_budget > 0] { (summary.verdict()) }
-                }
-                main {
-                    p.story { (story(summary)) }
-                    (plot::plots(samples, stats.frames_in, stats.budget))
-                    section { h2 { "Latency by stage" } (table(summary)) (stages(summary)) }
-                    section { h2 { "Run" } (pairs(facts(summary))) }
-                    section { h2 { "Settings" } (settings(summary)) }
-                    section { h2 { "Machine and versions" } (pairs(versions(summary))) }
-                }
-            }
+            body { (body) }
         }
     }
 }
@@ -160,7 +166,8 @@ fn stages(summary: &Summary) -> Markup {
     }
 }
 
-fn pairs(pairs: Vec<(String, String)>) -> Markup {
+/// A table of names and values.
+pub fn pairs(pairs: Vec<(String, String)>) -> Markup {
     html! {
         table.pairs {
             tbody {
@@ -196,22 +203,22 @@ fn settings(summary: &Summary) -> Markup {
 }
 
 fn versions(summary: &Summary) -> Vec<(String, String)> {
+    let mut versions = machine_and_versions();
+    let program = versions.iter().position(|(name, _)| name == "cudaconv");
+    let plugin = ("plugin".to_owned(), summary.plugin.clone());
+    versions.insert(program.map_or(0, |at| at + 1), plugin);
+    versions
+}
+
+/// Names and values of the machine, of what runs on it, and of when and how it was started.
+pub fn machine_and_versions() -> Vec<(String, String)> {
     let (major, minor, micro, _) = gst::version();
     let date = glib::DateTime::now_local().and_then(|now| now.format("%Y-%m-%d %H:%M:%S %Z"));
     let mut versions = vec![
-        (
-            "CPU",
-            format!(
-                "{}, {} processors, {}",
-                machine::cpu(),
-                machine::cores(),
-                machine::simd().join(" ")
-            ),
-        ),
+        ("CPU", machine::describe_cpu()),
         ("system", machine::system()),
         ("GStreamer", format!("{major}.{minor}.{micro}")),
         ("cudaconv", crate::version()),
-        ("plugin", summary.plugin.clone()),
     ];
     versions.push(("command", command_line(std::env::args())));
     if let Ok(date) = date {

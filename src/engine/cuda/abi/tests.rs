@@ -300,3 +300,83 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
     assert!(Kernel::BilateralTileU16.fits((27, 27), several));
     assert!(!Kernel::BilateralTileU16.fits((28, 28), several));
 }
+
+/// The ladder's header against its mirror.
+mod ladder {
+    use std::mem::{offset_of, size_of};
+
+    use super::super::Extent;
+    use super::super::ladder::{
+        BILATERAL_WORDS, CONVOLVE_WORDS, Kernel, LadderLaunch, Module, RADIUS,
+    };
+
+    const HEADER: &str = include_str!("../../../../kernels/ladder.h");
+
+    #[test]
+    fn the_structure_is_laid_out_as_the_header_asserts() {
+        let line = format!(
+            "CUDACONV_LAYOUT(CudaconvLadderLaunch, {}, reserved, {});",
+            size_of::<LadderLaunch>(),
+            offset_of!(LadderLaunch, reserved)
+        );
+        assert!(HEADER.contains(&line), "{line}");
+        let body = HEADER.split("typedef struct CudaconvLadderLaunch {").nth(1);
+        let body = body.and_then(|text| text.split('}').next()).unwrap();
+        let members: Vec<&str> = (body.lines())
+            .filter_map(|line| line.split(';').next()?.split_whitespace().nth(1))
+            .collect();
+        assert_eq!(
+            members,
+            [
+                "input",
+                "output",
+                "table",
+                "width",
+                "height",
+                "input_stride",
+                "output_stride",
+                "color",
+                "reserved"
+            ]
+        );
+        for (name, value) in [
+            ("RADIUS", RADIUS),
+            ("CONVOLVE_WORDS", CONVOLVE_WORDS),
+            ("BILATERAL_WORDS", BILATERAL_WORDS),
+        ] {
+            let line = format!("#define CUDACONV_LADDER_{name} {value}\n");
+            assert!(HEADER.contains(&line), "{line}");
+        }
+    }
+
+    #[test]
+    fn names_tell_the_module() {
+        for kernel in Kernel::ALL {
+            let module = kernel.module().name();
+            assert!(kernel.name().starts_with(module), "{}", kernel.name());
+        }
+        assert_eq!(
+            Module::ALL.map(Module::has_constant_table),
+            [false, true, false, false, true]
+        );
+    }
+
+    #[test]
+    fn blocks_cover_the_picture_and_fit_into_what_every_device_grants() {
+        for kernel in Kernel::ALL {
+            for (x, y) in [(8, 8), (16, 16), (32, 8), (32, 32)] {
+                let geometry = kernel.place(1921, 1081, Extent { x, y });
+                assert!(geometry.shared_bytes <= 48 * 1024, "{}", kernel.name());
+            }
+        }
+        let geometry = Kernel::BilateralTile.place(640, 480, Extent { x: 16, y: 16 });
+        assert_eq!(geometry.grid, Extent { x: 40, y: 30 });
+        assert_eq!(geometry.shared_bytes, 4 * 30 * 30);
+        let two = Kernel::BilateralHalf2.place(640, 480, Extent { x: 16, y: 16 });
+        assert_eq!(two.grid, Extent { x: 40, y: 15 });
+        let four = Kernel::ConvolveInt8.place(65, 9, Extent { x: 8, y: 8 });
+        assert_eq!(four.grid, Extent { x: 3, y: 2 });
+        let products = Kernel::ConvolveMatrix.place(65, 17, Extent { x: 128, y: 1 });
+        assert_eq!(products.grid, Extent { x: 2, y: 2 });
+    }
+}

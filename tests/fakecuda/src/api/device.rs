@@ -149,6 +149,9 @@ pub fn max_shared() -> c_int {
     }
 }
 
+/// Threads that a multiprocessor holds at once.
+pub const THREADS_OF_MULTIPROCESSOR: c_int = 2048;
+
 /// The numbers are CUDA's `CU_DEVICE_ATTRIBUTE_*`.
 fn attribute(attribute: c_int, device: usize) -> Option<c_int> {
     Some(match attribute {
@@ -171,11 +174,12 @@ fn attribute(attribute: c_int, device: usize) -> Option<c_int> {
         17 | 18 => 0,
         19 => 1,
         20 => 0,
-        // Concurrent kernels, ECC, PCI bus, device and domain.
+        // Concurrent kernels, ECC, PCI bus, device and domain, threads of a multiprocessor.
         31 => 1,
         32 => 0,
         33 => pci_bus(device) as c_int,
         34 | 50 => 0,
+        39 => THREADS_OF_MULTIPROCESSOR,
         // Copy engines, unified addresses, compute capability, priorities.
         40 => 2,
         41 => 1,

@@ -3,9 +3,10 @@
 use std::ffi::{c_uint, c_void};
 
 use crate::abi::Extent;
-use crate::api::modules::kernel;
+use crate::abi::ladder::{CONSTANT_TABLE, LadderLaunch};
+use crate::api::modules::{Known, kernel};
 use crate::call::{Code, call, code};
-use crate::kernels::Launch;
+use crate::kernels::{Launch, ladder};
 use crate::violation;
 use crate::world::{self, Handle};
 
@@ -49,25 +50,41 @@ pub unsafe extern "C" fn cuLaunchKernel(
             violation!("the function belongs to another context than the stream");
         }
         let kernel = kernel(&launched.name).expect("checked when the module was loaded");
-        // SAFETY: the kernel has one parameter, whose address is the first of the array.
-        let mut launch = unsafe {
-            let parameter = parameters.read().cast();
-            Launch::read(kernel, parameter, &world.memory, context)
-        };
-        let extent = |x, y| Extent { x, y };
         if grid_z != 1 || block_z != 1 {
             violation!("a grid or a block with depth");
         }
-        launch.check_shape(
-            kernel,
-            extent(grid_x, grid_y),
-            extent(block_x, block_y),
-            shared,
-        );
+        let extent = |x, y| Extent { x, y };
+        let (grid, block) = (extent(grid_x, grid_y), extent(block_x, block_y));
         let host = world.host.clone();
         let in_module = launched.module;
-        let uses = launch.uses();
-        let number = world.submit(stream, &uses, move || launch.run())?;
+        // SAFETY: the kernel has one parameter, whose address is the first of the array.
+        let parameter: *const u8 = unsafe { parameters.read().cast() };
+        let number = match kernel {
+            Known::Engine(kernel) => {
+                // SAFETY: the structure of this kernel, by the contract of the call.
+                let mut launch = unsafe { Launch::read(kernel, parameter, &world.memory, context) };
+                launch.check_shape(kernel, grid, block, shared);
+                let uses = launch.uses();
+                world.submit(stream, &uses, move || launch.run())?
+            }
+            Known::Ladder(kernel) => {
+                // SAFETY: as above; every bit pattern is a value of it.
+                let parameter = unsafe { parameter.cast::<LadderLaunch>().read_unaligned() };
+                let mut variables = module.variables.iter();
+                let around = ladder::Surroundings {
+                    memory: &world.memory,
+                    context,
+                    texture: world.textures.get(&(parameter.input as Handle)),
+                    constant: variables
+                        .find(|(name, ..)| name == CONSTANT_TABLE)
+                        .map(|(_, address, bytes)| (*address, *bytes)),
+                };
+                let launch = ladder::Launch::new(kernel, parameter, &around);
+                launch.check_shape(grid, block, shared);
+                let uses = launch.uses();
+                world.submit(stream, &uses, move || launch.run())?
+            }
+        };
         let module = world.modules.get_mut(&in_module).expect("found above");
         module.launches.retain(|(s, n)| !host.knows(*s, *n));
         module.launches.push((stream, number));

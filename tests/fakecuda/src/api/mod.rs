@@ -10,3 +10,4 @@ pub mod launch;
 pub mod memory;
 pub mod modules;
 pub mod streams;
+pub mod textures;

@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use crate::abi::{self, Kernel};
+use crate::abi::{self, Kernel, ladder};
+use crate::api::device;
 use crate::call::{Code, Outcome, call, code, put};
 use crate::ptx::{self, Entry};
 use crate::violation;
@@ -40,8 +41,15 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
             code
         })?;
         entries.iter().for_each(check_entry);
+        let device = world.contexts[&context].device;
+        let mut variables = Vec::new();
+        for variable in text.to_str().map(ptx::variables).unwrap_or_default() {
+            let address = world.memory.allocate(context, device, variable.bytes)?;
+            variables.push((variable.name, address, variable.bytes));
+        }
         let loaded = Module {
             context,
+            variables,
             entries: entries.into_iter().map(|entry| entry.name).collect(),
             launches: Vec::new(),
         };
@@ -52,9 +60,21 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     })
 }
 
+/// A kernel that can be computed.
+#[derive(Clone, Copy)]
+pub enum Known {
+    Engine(Kernel),
+    Ladder(ladder::Kernel),
+}
+
 /// The kernel of this name.
-pub fn kernel(name: &str) -> Option<Kernel> {
-    Kernel::ALL.into_iter().find(|kernel| kernel.name() == name)
+pub fn kernel(name: &str) -> Option<Known> {
+    let of_engine = Kernel::ALL.into_iter().find(|kernel| kernel.name() == name);
+    let mut of_ladder = ladder::Kernel::ALL.into_iter();
+    of_engine.map(Known::Engine).or_else(|| {
+        let found = of_ladder.find(|kernel| kernel.name() == name);
+        found.map(Known::Ladder)
+    })
 }
 
 /// Ends the process unless the PTX takes what the host hands over.
@@ -62,10 +82,13 @@ fn check_entry(entry: &Entry) {
     let Some(kernel) = kernel(&entry.name) else {
         violation!("the PTX has a kernel {} that nobody can launch", entry.name);
     };
-    let expected = match kernel.parameter() {
-        abi::Parameter::Convolve => size_of::<abi::ConvolveLaunch>(),
-        abi::Parameter::Direct3 => size_of::<abi::Direct3Launch>(),
-        abi::Parameter::Bilateral => size_of::<abi::BilateralLaunch>(),
+    let expected = match kernel {
+        Known::Engine(kernel) => match kernel.parameter() {
+            abi::Parameter::Convolve => size_of::<abi::ConvolveLaunch>(),
+            abi::Parameter::Direct3 => size_of::<abi::Direct3Launch>(),
+            abi::Parameter::Bilateral => size_of::<abi::BilateralLaunch>(),
+        },
+        Known::Ladder(_) => size_of::<ladder::LadderLaunch>(),
     };
     if entry.parameter_bytes != expected {
         violation!(
@@ -116,8 +139,9 @@ unsafe fn write_log(count: usize, options: *const c_uint, values: *const *mut c_
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleUnload(module: Handle) -> Code {
     call("cuModuleUnload", || {
-        let mut world = world::lock();
-        world.current()?;
+        let mut guard = world::lock();
+        guard.current()?;
+        let world = &mut *guard;
         let Some(unloaded) = world.modules.remove(&module) else {
             violation!("{module:#x} is no module, or it was unloaded");
         };
@@ -130,6 +154,9 @@ pub extern "C" fn cuModuleUnload(module: Handle) -> Code {
         world
             .functions
             .retain(|_, function| function.module != module);
+        for (_, address, _) in &unloaded.variables {
+            world.memory.free(*address, &world.host);
+        }
         Ok(())
     })
 }
@@ -165,6 +192,59 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         world.functions.insert(handle, found);
         // SAFETY: a place for the result, by the contract of the call.
         unsafe { put(function, handle) }
+    })
+}
+
+/// # Safety
+/// As CUDA asks of `cuModuleGetGlobal`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetGlobal_v2(
+    address: *mut u64,
+    bytes: *mut usize,
+    module: Handle,
+    name: *const c_char,
+) -> Code {
+    call("cuModuleGetGlobal", || {
+        if name.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        // SAFETY: text that ends with 0, by the contract of the call.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        let world = world::lock();
+        world.current()?;
+        let Some(loaded) = world.modules.get(&module) else {
+            violation!("{module:#x} is no module, or it was unloaded");
+        };
+        let found = (loaded.variables.iter()).find(|(variable, ..)| *variable == name);
+        let (_, start, size) = found.ok_or(code::NOT_FOUND)?;
+        // SAFETY: places for the results, by the contract of the call.
+        unsafe {
+            put(address, *start)?;
+            put(bytes, *size as usize)
+        }
+    })
+}
+
+/// # Safety
+/// As CUDA asks of `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    blocks: *mut c_int,
+    function: Handle,
+    threads: c_int,
+    shared: usize,
+) -> Code {
+    call("cuOccupancyMaxActiveBlocksPerMultiprocessor", || {
+        with_function(function, |function| {
+            if threads < 1 || shared > function.max_dynamic_shared as usize {
+                return Err(code::INVALID_VALUE);
+            }
+            // Of 65536 registers, 32 a thread; 1 KiB of shared memory a block is the driver's own.
+            let by_threads = device::THREADS_OF_MULTIPROCESSOR / threads;
+            let by_shared = (device::max_shared() as usize + 1024) / (shared + 1024);
+            // SAFETY: a place for the result, by the contract of the call.
+            unsafe { put(blocks, by_threads.min(by_shared as c_int).min(32)) }
+        })
     })
 }
 

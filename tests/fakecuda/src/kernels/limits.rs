@@ -169,10 +169,11 @@ fn in_rows_of_bytes(frame: &Frame) -> bool {
             ..*channel
         };
         let rows = |channel: &Channel| {
-            job.packed == 1 || (channel.step == 1 && (channel.input | channel.output) % 16 == 0)
+            job.packed == 1
+                || (channel.step == 1 && (channel.input | channel.output).is_multiple_of(16))
         };
-        (first.input | first.output) % 16 == 0
-            && (job.height == 1 || strides % 16 == 0)
+        (first.input | first.output).is_multiple_of(16)
+            && (job.height == 1 || strides.is_multiple_of(16))
             && channels.iter().all(rows)
             && (job.packed == 0
                 || channels.len() != 3

@@ -165,10 +165,19 @@ fn a_kernel_computes_its_job_and_writes_nothing_else() {
 }
 
 #[test]
-fn a_grid_that_misses_rows_is_a_fault() {
+fn a_grid_with_rows_beyond_the_picture_is_a_fault() {
     on_test_driver!(violates "expected Extent { x: 2, y: 2 }", || {
         let mut blur = Blur::new();
-        blur.geometry.grid.y -= 1;
+        blur.geometry.grid.y += 1;
+        blur.launch(blur.stream);
+    });
+}
+
+#[test]
+fn a_band_that_ends_beyond_the_picture_is_a_fault() {
+    on_test_driver!(violates "a band of 2 tiles from 1, of 2", || {
+        let mut blur = Blur::new();
+        blur.launch.frame.jobs[0].first_tile_row = 1u32.wrapping_neg();
         blur.launch(blur.stream);
     });
 }

@@ -7,6 +7,7 @@ mod child;
 mod control;
 mod devices;
 mod failures;
+mod ladder;
 mod launches;
 mod library;
 mod memory;
