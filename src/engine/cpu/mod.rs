@@ -10,6 +10,7 @@ mod check;
 mod compute;
 mod integer;
 mod isa;
+mod levels;
 mod linear;
 mod naive;
 mod planes;
@@ -42,7 +43,12 @@ use crate::filter::spec::Precision;
 pub static ABILITIES: Abilities = Abilities {
     direct: |_, _| true,
     engine: "CPU",
-    algorithms: &[Algorithm::Separable, Algorithm::Direct, Algorithm::Naive],
+    algorithms: &[
+        Algorithm::Separable,
+        Algorithm::Direct,
+        Algorithm::Naive,
+        Algorithm::Fast,
+    ],
     precisions: &[Precision::Fp32],
 };
 
