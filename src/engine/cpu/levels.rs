@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::band::{Band, Reader, Tile};
 use super::isa::Isa;
+use super::rows::chain::{Tap, chain_row};
 use super::rows::levels::{Level, add_level_row, divide_row, range_row, weigh_row};
 use super::rows::samples::{Divisor, Finish};
 use super::rows::window::{ROWS, RUN, Window, window_sums};
@@ -85,9 +86,10 @@ struct Work<'a> {
     numerators: &'a mut [f32],
     denominators: &'a mut [f32],
     codes: &'a mut [u8],
-    /// Where the rows of a window begin, and what its columns take.
+    /// Where the rows of a window begin.
     starts: &'a mut Vec<usize>,
-    columns: &'a mut Vec<usize>,
+    /// Of a row of sums down.
+    taps: &'a [Tap],
 }
 
 impl<'a> Work<'a> {
@@ -111,9 +113,12 @@ impl<'a> Work<'a> {
         let (of_weights, of_products) = across.split_at_mut(ROWS * narrow);
         let (numerators, denominators) =
             (scratch.results.get(2 * rows.len() * narrow)).split_at_mut(rows.len() * narrow);
-        scratch.columns.clear();
-        let offsets = -(rx as isize)..=rx as isize;
-        (scratch.columns).extend(offsets.map(|offset| tile.place(rx, offset)));
+        scratch.taps.clear();
+        let horizontal = job.levels.horizontal.iter().enumerate();
+        (scratch.taps).extend(horizontal.map(|(i, &weight)| Tap {
+            weight,
+            start: i * tile.channels,
+        }));
         Work {
             job,
             isa,
@@ -131,7 +136,7 @@ impl<'a> Work<'a> {
             denominators,
             codes: scratch.codes.get(2 * tile.samples()),
             starts: &mut scratch.rows,
-            columns: &mut scratch.columns,
+            taps: &scratch.taps,
             tile,
         }
     }
@@ -208,11 +213,7 @@ impl<'a> Work<'a> {
     /// Sums weights and products over the windows of [`ROWS`] output rows from `first` on. What lies
     /// beyond the block is of no use.
     fn sum(&mut self, first: usize) {
-        let Levels {
-            horizontal,
-            vertical,
-            ..
-        } = &self.job.levels;
+        let vertical = &self.job.levels.vertical;
         let last = self.weights.len() / self.wide - 1;
         let beside = self.tile.samples_beside(self.job.radius().0);
         for (from, to) in [&*self.weights, &*self.products]
@@ -229,15 +230,10 @@ impl<'a> Work<'a> {
                 samples: from,
             };
             window_sums(self.isa, &window, self.down, self.wide, beside);
-            self.starts.clear();
-            (self.starts).extend((0..ROWS).map(|row| row * self.wide));
-            let window = Window {
-                weights: horizontal,
-                rows: self.starts,
-                columns: self.columns,
-                samples: self.down,
-            };
-            window_sums(self.isa, &window, to, self.narrow, self.tile.samples());
+            let rows = self.down.chunks_exact(self.wide);
+            for (down, across) in rows.zip(to.chunks_exact_mut(self.narrow)) {
+                chain_row(self.isa, self.taps, down, across, self.tile.samples());
+            }
         }
     }
 

@@ -38,6 +38,19 @@ for_each_isa! {
     pub fn range_row(values: &[f32]) -> (f32, f32) = range_row_body;
 }
 
+/// Weights below the least are as good as 0, and products of it are no denormals, which are slow.
+const LEAST_EXPONENT: f32 = -60.0;
+
+#[inline(always)]
+fn weight_of(difference: f32, exponent: f32) -> f32 {
+    let exponent = exponent * (difference * difference);
+    exp2_of(if exponent > LEAST_EXPONENT {
+        exponent
+    } else {
+        LEAST_EXPONENT
+    })
+}
+
 #[inline(always)]
 fn weigh_row_body<S: Simd>(
     _: S,
@@ -49,7 +62,7 @@ fn weigh_row_body<S: Simd>(
     let results = weights.iter_mut().zip(products);
     for (value, (weight, product)) in values.iter().zip(results) {
         let difference = value - level.value;
-        let power = exp2_of(level.exponent * (difference * difference));
+        let power = weight_of(difference, level.exponent);
         *weight = power;
         *product = power * difference;
     }
@@ -70,7 +83,7 @@ fn add_level_row_body<S: Simd>(
     let (numerators, denominators) = (&mut numerators[..len], &mut denominators[..len]);
     for i in 0..len {
         let difference = values[i] - level.value;
-        let power = exp2_of(level.exponent * (difference * difference));
+        let power = weight_of(difference, level.exponent);
         let share = if difference.abs() <= level.reach {
             power
         } else {
