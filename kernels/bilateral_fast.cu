@@ -105,10 +105,12 @@ struct Tile {
         const int left = x0() - static_cast<int>(launch.radius_x), top = y0() - static_cast<int>(launch.radius_y);
         const int width = min(static_cast<int>(job.width) - x0(), WIDTH);
         const int height = min(static_cast<int>(job.height) - y0(), static_cast<int>(frame.tile_height));
+        const int last = frame.tile_height + 2 * launch.radius_y - 1;
         int least = 0xffff, most = 0;
         for_each_element(pitch, rows, is_inside(job, left, top, pitch, rows), threadIdx.x, THREADS,
                          [&](int row, int column, bool inside) {
-            int x = left + column, y = top + row;
+            // The rows that fill up the taps need not be there yet.
+            int x = left + column, y = top + min(row, last);
             if (!inside) {
                 // What lies beyond under CUDACONV_CONSTANT is told apart later.
                 x = max(border_position(frame.border, x, job.width), 0);
@@ -217,24 +219,38 @@ struct Tile {
         for (int tap = 0; tap < RUN; ++tap) add_tap(sum, weights[tap], values + tap);
     }
 
-    // Eight sums of `taps` weighted values each. `load_run` gives eight values after the other.
+    // Eight sums of `taps` weighted values each. `load_run` gives eight values after the other; even and
+    // odd runs of them take turns, so that none is moved.
     template <typename Load>
-    static __device__ __forceinline__ void add_taps(u32 (&sum)[RUN], const u32* weights, int taps, Load load_run) {
-        u32 even[RUN], odd[RUN];
+    static __device__ __forceinline__ void add_taps(u32 (&sum)[RUN], const u32 (&weights)[CUDACONV_FAST_TAPS], int taps,
+                                                    Load load_run) {
 #pragma unroll
         for (int i = 0; i < RUN; ++i) sum[i] = 0;
+        // Of the radii 4 to 7 and 12 to 15: with the addresses of the weights known, these are operands.
+        if (taps == 2 * RUN) return add_known_taps<2>(sum, weights, load_run);
+        if (taps == 4 * RUN) return add_known_taps<4>(sum, weights, load_run);
+        u32 even[RUN], odd[RUN];
         load_run(even);
-        int tap = 0;
-        // Even and odd runs of values take turns, so that none is moved.
 #pragma unroll 1
-        while (true) {
+        for (int tap = 0; tap < taps; tap += RUN) {
             load_run(odd);
             add_run(sum, even, odd, weights + tap);
-            if (tap + RUN >= taps) break;
+#pragma unroll
+            for (int i = 0; i < RUN; ++i) even[i] = odd[i];
+        }
+    }
+
+    template <int RUNS_OF_TAPS, typename Load>
+    static __device__ __forceinline__ void add_known_taps(u32 (&sum)[RUN], const u32 (&weights)[CUDACONV_FAST_TAPS],
+                                                          Load load_run) {
+        u32 even[RUN], odd[RUN];
+        load_run(even);
+#pragma unroll
+        for (int run = 0; run < RUNS_OF_TAPS; run += 2) {
+            load_run(odd);
+            add_run(sum, even, odd, weights + run * RUN);
             load_run(even);
-            add_run(sum, odd, even, weights + tap + RUN);
-            tap += 2 * RUN;
-            if (tap >= taps) break;
+            add_run(sum, odd, even, weights + (run + 1) * RUN);
         }
     }
 

@@ -31,7 +31,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(super) use self::check::job as check_job;
+pub(super) use self::check::{by_levels as check_levels, job as check_job};
 use self::compute::Compiled;
 use self::isa::Isa;
 use self::worker::{Queue, Worker};

@@ -39,6 +39,9 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
         (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
         }
+        (Operation::Bilateral(bilateral), Algorithm::Fast) => {
+            return Some(by_levels(layout, job, bilateral));
+        }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
         (operation, Algorithm::Separable) if is_separable(operation) => (
@@ -209,6 +212,19 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         Kernel::BilateralNaiveU8
     } else {
         Kernel::BilateralNaiveU16
+    }
+}
+
+/// The kernel that computes the bilateral `job` by levels, or, where there is no room for the tile of
+/// one, the whole window: it is no further from the definition than that is.
+fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+    let kernel = match layout.sample {
+        Sample::U8 => Kernel::BilateralFastU8,
+        _ => Kernel::BilateralFastU16,
+    };
+    match kernel.fits((bilateral.radius_x, bilateral.radius_y), Needs::default()) {
+        true => kernel,
+        false => of_bilateral(layout, job, bilateral),
     }
 }
 

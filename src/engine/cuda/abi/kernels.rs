@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS};
+use super::{Frame, Job, MAX_JOBS, fast};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,6 +11,8 @@ pub enum Parameter {
     Bilateral,
     /// [`super::Direct3Launch`]
     Direct3,
+    /// [`super::FastLaunch`]
+    Fast,
 }
 
 /// Where a kernel reads its weights.
@@ -91,6 +93,7 @@ modules! {
     BilateralWideTableU8 = "bilateral_wide_table_u8",
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
+    BilateralFast = "bilateral_fast",
 }
 
 macro_rules! kernels {
@@ -178,6 +181,11 @@ kernels! {
     /// Three packed differences at once: joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
+    /// By weighted levels: channels with a weight of their own, without premultiplication, whole
+    /// rectangles for which there is room.
+    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    /// The same function, with twice the bytes for a sample in shared memory.
+    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
 }
 
 /// A grid or a block, in blocks or threads.
@@ -253,6 +261,16 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
         BilateralJointU8 => {
             let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
             exponents + (32 + 2 * radius.0) * rows
+        }
+        BilateralFastU8 | BilateralFastU16 => {
+            let (pitch, rows) = (
+                64 + fast::whole_runs(width),
+                height + fast::whole_runs(2 * radius.1 + 1),
+            );
+            let in_a_word = if kernel == BilateralFastU8 { 4 } else { 2 };
+            // The sums across, the strips of eight warps, the samples; and what the kernel has that
+            // is not dynamic.
+            64 * rows + 32 * pitch + rows * pitch / in_a_word + 16
         }
         _ => 0,
     };

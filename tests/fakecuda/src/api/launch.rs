@@ -5,7 +5,7 @@ use std::ffi::{c_uint, c_void};
 use crate::abi::Extent;
 use crate::api::modules::kernel;
 use crate::call::{Code, call, code};
-use crate::kernels::Launch;
+use crate::kernels::{Launch, variant};
 use crate::violation;
 use crate::world::{self, Handle};
 
@@ -58,6 +58,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
         if grid_z != 1 || block_z != 1 {
             violation!("a grid or a block with depth");
         }
+        let kernel = variant(kernel, &launch);
         launch.check_shape(
             kernel,
             extent(grid_x, grid_y),

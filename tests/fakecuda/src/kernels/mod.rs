@@ -4,9 +4,10 @@
 
 mod bilateral;
 mod direct3;
+mod fast;
 mod image;
 pub mod launch;
 mod limits;
 mod linear;
 
-pub use launch::Launch;
+pub use launch::{Launch, variant};
