@@ -446,7 +446,7 @@ fn the_bilateral_by_levels() {
                     (32, 100.0, 255.0),
                 ] {
                     // The driver of the tests' own takes every tap by itself.
-                    let taps = (2 * radius + 1).pow(2) * width * height;
+                    let taps = u32::pow(2 * radius + 1, 2) * width * height;
                     if taps > MOST_TAPS {
                         continue;
                     }

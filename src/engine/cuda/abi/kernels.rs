@@ -184,8 +184,13 @@ kernels! {
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
     BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
-    /// The same function, with twice the bytes for a sample in shared memory.
+    /// The same function in lower tiles, for pictures that have few of the others.
+    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
+    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    /// The same three with twice the bytes for a sample in shared memory.
     BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
+    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
 }
 
 /// A grid or a block, in blocks or threads.
@@ -238,6 +243,14 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
     }
 }
 
+/// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
+fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
+    let taps = |radius| fast::whole_runs(2 * radius + 1);
+    let (pitch, rows) = (64 + taps(radius.0), height + taps(radius.1));
+    // The sums across, the strips of eight warps, the samples; and what is not dynamic.
+    64 * rows + 32 * pitch + rows * pitch * bytes / 4 + 16
+}
+
 /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
 fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Needs) -> usize {
     use Kernel::*;
@@ -262,15 +275,11 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
             exponents + (32 + 2 * radius.0) * rows
         }
-        BilateralFastU8 | BilateralFastU16 => {
-            let (pitch, rows) = (
-                64 + fast::whole_runs(width),
-                height + fast::whole_runs(2 * radius.1 + 1),
-            );
-            let in_a_word = if kernel == BilateralFastU8 { 4 } else { 2 };
-            // The sums across, the strips of eight warps, the samples; and what the kernel has that
-            // is not dynamic.
-            64 * rows + 32 * pitch + rows * pitch / in_a_word + 16
+        BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
+            by_levels(height, radius, size_of::<u8>())
+        }
+        BilateralFastU16 | BilateralFastLowU16 | BilateralFastLowestU16 => {
+            by_levels(height, radius, size_of::<u16>())
         }
         _ => 0,
     };

@@ -8,8 +8,8 @@ use super::limits;
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, FastLaunch, Frame,
-    INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action,
-    border, distance, sample,
+    INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Needs, Parameter, Weights,
+    action, border, distance, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -253,14 +253,29 @@ impl Launch {
 }
 
 /// Which of the kernels of one function it is: those of the bilateral by levels differ in the samples
-/// for which there is room in shared memory.
+/// for which there is room in shared memory, and in the height of their tiles.
 pub fn variant(kernel: Kernel, launch: &Launch) -> Kernel {
-    match kernel {
-        Kernel::BilateralFastU8 if launch.filter.frame().sample != sample::U8 => {
-            Kernel::BilateralFastU16
-        }
-        other => other,
+    use Kernel::*;
+    if kernel != BilateralFastU8 {
+        return kernel;
     }
+    let frame = launch.filter.frame();
+    let variants = match frame.sample {
+        sample::U8 => [BilateralFastU8, BilateralFastLowU8, BilateralFastLowestU8],
+        _ => [
+            BilateralFastU16,
+            BilateralFastLowU16,
+            BilateralFastLowestU16,
+        ],
+    };
+    let margin = launch.filter.margin();
+    let height = |kernel: Kernel| kernel.tile_height(&frame.jobs[0], margin);
+    let fits = |kernel: &Kernel| kernel.fits(margin, Needs::default());
+    let found = variants.into_iter().filter(fits);
+    let found = found
+        .into_iter()
+        .find(|&kernel| height(kernel) == frame.tile_height);
+    found.unwrap_or_else(|| violation!("no kernel has tiles of {} rows", frame.tile_height))
 }
 
 impl Filter {

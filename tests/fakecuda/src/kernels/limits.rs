@@ -113,7 +113,12 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
             unless(edge_is_code(frame, several), "a fraction beyond the edge");
         }
-        BilateralFastU8 | BilateralFastU16 => {
+        BilateralFastU8
+        | BilateralFastLowU8
+        | BilateralFastLowestU8
+        | BilateralFastU16
+        | BilateralFastLowU16
+        | BilateralFastLowestU16 => {
             unless(!needs.joint, "joint weights");
             unless(!needs.premultiplied, "premultiplication");
         }
