@@ -140,7 +140,7 @@ typedef struct CudaconvConvolveLaunch {
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
     float divisor;
     float reciprocal; /* the float32 nearest to 1 / divisor */
-    cudaconv_u32 reserved;
+    float sum;        /* of the weights of the first kernel */
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
 } CudaconvConvolveLaunch;
 CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2448, inline_weights, 1872);

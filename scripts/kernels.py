@@ -16,6 +16,8 @@ SOURCES = Path("kernels")
 CHECKED_IN = SOURCES / "ptx"
 # The oldest architecture that is supported: PTX for it runs on all later ones.
 TARGET = "compute_75"
+# A source with such a line is for later ones alone.
+NEEDS = re.compile(r"^// Needs (compute_\d+)\.$", re.MULTILINE)
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"]
 # What the checked-in PTX may take in all.
 MOST_BYTES = 3_000_000
@@ -34,7 +36,7 @@ class Tools:
     def compile(self, source, module):
         """The PTX of one module of `source`; exits with the compiler's log if there is any."""
         options = [
-            f"--gpu-architecture={TARGET}",
+            f"--gpu-architecture={target_of(source)}",
             f"--define-macro={module}",
             "--std=c++17",
             # For generic lambdas, which cannot say that they are of the device.
@@ -99,6 +101,16 @@ def parse_report(report):
     return found
 
 
+def target_of(source):
+    """The architecture that the PTX of `source` is for."""
+    needs = NEEDS.search(source.read_text(encoding="utf-8"))
+    return needs[1] if needs else TARGET
+
+
+def number_of(architecture):
+    return int(architecture.split("_")[1])
+
+
 def modules():
     """Every module with its source: a source says `#ifdef MODULE` around the kernels of each."""
     for source in sorted(SOURCES.glob("*.cu")):
@@ -137,13 +149,15 @@ def report(tools, files):
     architectures = " ".join(f"{name:>6}" for name in ARCHITECTURES)
     print(f"{'registers of a thread':<34}{architectures}  shared bytes")
     for file in files:
-        by_architecture = {name: tools.assemble(file, name) for name in ARCHITECTURES}
+        target = re.search(r"^\.target (sm_\d+)", file.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        able = [name for name in ARCHITECTURES if number_of(name) >= number_of(target)]
+        by_architecture = {name: tools.assemble(file, name) for name in able}
         print(f"{file.name}, {file.stat().st_size / 1000:.0f} kB")
-        for kernel in sorted(by_architecture[ARCHITECTURES[0]]):
-            resources = [by_architecture[name][kernel] for name in ARCHITECTURES]
-            registers = " ".join(f"{found.registers:>6}" for found in resources)
-            print(f"  {kernel:<32}{registers}  {max(found.shared for found in resources):>6}")
-            for name, found in zip(ARCHITECTURES, resources):
+        for kernel in sorted(by_architecture[able[0]]):
+            resources = {name: found[kernel] for name, found in by_architecture.items()}
+            registers = " ".join(f"{resources[name].registers if name in able else '-':>6}" for name in ARCHITECTURES)
+            print(f"  {kernel:<32}{registers}  {max(found.shared for found in resources.values()):>6}")
+            for name, found in resources.items():
                 if found.spills or found.stack:
                     faults.append(f"{kernel} on {name}: {found.spills} bytes spilled, {found.stack} bytes of stack")
     total = sum(file.stat().st_size for file in files)

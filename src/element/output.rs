@@ -1,7 +1,7 @@
 //! The source side: the task that takes the queue's head, waits until it is done, and pushes it
 //! at once.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gst::prelude::*;
 use gst::subclass::prelude::*;
@@ -17,6 +17,12 @@ use super::streaming::{Arrived, Filter, FilteredFrame, Item, Slot};
 use super::timeline::Output;
 use crate::engine::{EngineError, Frame};
 use crate::latency::{EngineTiming, FrameTiming, Stage};
+
+/// How long before a frame is done a chain that waits for its slot is woken: about what that takes.
+const SLOT_SOON: Duration = Duration::from_micros(100);
+/// How long before that it gets the slot: what it does before it submits the next frame, for which the
+/// device need not wait.
+const SLOT_FREE: Duration = Duration::from_micros(20);
 
 impl CudaConv {
     /// One round of the source pad's task.
@@ -83,8 +89,15 @@ impl CudaConv {
             slot,
         } = item;
         let asked = Instant::now();
-        if ticket.approach() {
+        let place = slot.number();
+        let mut slot = Some(slot);
+        if ticket.approach(SLOT_SOON) {
             self.queue.slot_soon();
+            if ticket.approach(SLOT_FREE)
+                && let Some(slot) = slot.take()
+            {
+                slot.release(Instant::now());
+            }
         }
         let (frame, result) = ticket.wait();
         let (frame, engine, backend) = match result {
@@ -102,8 +115,9 @@ impl CudaConv {
         } else {
             engine.finished
         };
-        let place = slot.number();
-        slot.release(ready);
+        if let Some(slot) = slot {
+            slot.release(ready);
+        }
         let Frame { input, output, .. } = frame;
         drop(input);
         let buffer = allocation::into_buffer(output);

@@ -5,6 +5,7 @@ pub mod cuda;
 pub mod frame;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use frame::{Frame, FrameError, InputFrame, OutputFrame, PlaneSpan, RawPlane};
 
@@ -130,9 +131,8 @@ pub trait Prepared: Send + Sync {
 
 /// A frame in work.
 pub trait Ticket: Send {
-    /// Waits until the frame is done, or will be in a moment that is worth being awake for. False,
-    /// at once, where that cannot be told.
-    fn approach(&mut self) -> bool {
+    /// Waits until about `lead` before the frame is done. False where that cannot be told, soon.
+    fn approach(&mut self, _lead: Duration) -> bool {
         false
     }
 

@@ -114,7 +114,7 @@ pub struct ConvolveLaunch {
     pub kernel_count: u32,
     pub divisor: f32,
     pub reciprocal: f32,
-    pub reserved: u32,
+    pub sum: f32,
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
@@ -228,7 +228,7 @@ impl Default for ConvolveLaunch {
             kernel_count: 0,
             divisor: 1.0,
             reciprocal: 1.0,
-            reserved: 0,
+            sum: 0.0,
             inline_weights: [0.0; INLINE_WEIGHTS],
         }
     }
@@ -288,6 +288,8 @@ pub mod direct3;
 pub mod fast;
 #[path = "abi/kernels.rs"]
 mod kernels;
+#[path = "abi/matrix.rs"]
+pub mod matrix;
 #[cfg(test)]
 #[path = "abi/tests.rs"]
 mod tests;

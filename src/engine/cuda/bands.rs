@@ -235,7 +235,7 @@ mod tests {
             .flat_map(|(format, gap)| [1, 2, 3, 8].map(|count| (format, gap, count)))
         {
             let plan = plan(format, (66, 140), &spec);
-            let launches = Launches::new(&plan).unwrap();
+            let launches = Launches::new(&plan, (9, 0)).unwrap();
             let layout = &plan.layout;
             let planes = host(layout, row_gap);
             let input = direct(layout, &planes, Padding::Included).unwrap();
@@ -304,7 +304,7 @@ mod tests {
             start: 1 << 30,
             planes: &arranged.planes,
         };
-        let launches = Launches::new(&plan).unwrap();
+        let launches = Launches::new(&plan, (9, 0)).unwrap();
         assert!(launches.parts(placed, placed).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! Which kernel computes a job of a plan.
 
+use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
 use super::abi::{DIRECT3_SUM, Kernel, Needs, Parameter, direct3};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
@@ -12,8 +13,6 @@ const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
 /// Tiles of 32 x 64 of those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
 /// multiprocessors of an H200, some of these would have too little to do.
 const FEW_TILES: usize = 400;
-/// Tiles of 256 bytes by 32 of the kernels of whole numbers; with fewer, those of floats are faster.
-const FEW_WHOLE_TILES: usize = 700;
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -28,9 +27,18 @@ pub fn radius(operation: &Operation) -> (usize, usize) {
     }
 }
 
-/// The kernel that computes `job`, of a plan for `layout`, by `algorithm`, or `None` where there
-/// is none. Any kernel for the samples of a layout copies and fills.
-pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel> {
+/// Compute capability of a device, major and minor.
+pub type Capability = (u32, u32);
+
+/// The kernel that computes `job`, of a plan for `layout`, by `algorithm` on a device of
+/// `capability`, or `None` where there is none. Any kernel for the samples of a layout copies and
+/// fills.
+pub fn kernel(
+    algorithm: Algorithm,
+    layout: &Layout,
+    job: &Job,
+    capability: Capability,
+) -> Option<Kernel> {
     use Kernel::*;
     let (for_u8, for_u16) = match (&job.operation, algorithm) {
         (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
@@ -45,7 +53,7 @@ pub fn kernel(algorithm: Algorithm, layout: &Layout, job: &Job) -> Option<Kernel
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
         (operation, Algorithm::Separable) if is_separable(operation) => (
-            small_separable(layout, job).unwrap_or(SeparableU8),
+            small_separable(layout, job, capability).unwrap_or(SeparableU8),
             SeparableU16,
         ),
         _ => return None,
@@ -125,11 +133,13 @@ fn is_separable(operation: &Operation) -> bool {
 
 /// The smallest of the kernels for few taps that computes `job`. They hold bytes, of which those
 /// beyond the edge must be some too.
-fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
+fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
-    if let Some(kernel) = whole_separable(layout, job) {
+    if let Some(kernel) = by_matrices(layout, job)
+        && capability >= kernel.module().needed_capability()
+    {
         return Some(kernel);
     }
     let (rx, ry) = radius(&job.operation);
@@ -145,36 +155,52 @@ fn small_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
     }
 }
 
-/// The kernel of whole numbers that computes `job`, of a picture that has blocks for a device.
-fn whole_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
+/// The kernel on the matrix units that computes `job`, if its sums are whole numbers.
+fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     let Operation::Correlate(kernel) = &job.operation else {
         return None;
     };
-    let Taps::Separable { horizontal, .. } = &kernel.taps else {
+    let Taps::Separable {
+        horizontal,
+        vertical,
+    } = &kernel.taps
+    else {
         return None;
     };
-    let planes = layout.planes.iter();
-    let tiles: usize = planes
-        .map(|size| size.row_bytes.div_ceil(256) * size.rows.div_ceil(32))
-        .sum();
+    let (rx, ry) = radius(&job.operation);
     let max_code = layout.max_code() as f32;
-    let of_16_bits = horizontal.iter().all(|&weight| weight >= 0.0)
-        && horizontal.iter().sum::<f32>() * max_code < 65536.0;
-    let by_power_of_two = kernel.divisor.to_bits() & 0x7f_ffff == 0;
+    let are_bytes = |weights: &[f32]| weights.iter().all(|weight| (0.0..=255.0).contains(weight));
     let can = is_in_rows_of_bytes(layout, job)
-        && kernel.sums_are_whole(max_code)
-        && of_16_bits
-        && by_power_of_two;
-    if !can || tiles < FEW_WHOLE_TILES {
+        && rx.max(ry) <= MATRIX_RADIUS
+        && are_bytes(horizontal)
+        && are_bytes(vertical)
+        && horizontal.iter().sum::<f32>() <= MATRIX_SUM
+        && kernel.sums_are_whole(max_code);
+    if !can {
         return None;
     }
-    let (rx, ry) = radius(&job.operation);
-    match rx.max(ry) {
-        0..=2 => Some(Kernel::SeparableWholeU8R2),
-        3 => Some(Kernel::SeparableWholeU8R3),
-        4 => Some(Kernel::SeparableWholeU8R4),
-        _ => None,
-    }
+    let is_small = kernel.taps.sum() * f64::from(max_code) < f64::from(1 << 23);
+    Some(match (leaves_whole_numbers(kernel, job), is_small) {
+        (true, true) => Kernel::SeparableMatrixU8,
+        (true, false) => Kernel::SeparableMatrixLargeU8,
+        (false, _) => Kernel::SeparableMatrixDividedU8,
+    })
+}
+
+/// Whether sums of code values are divided by a power of two, and a whole number is added to the quotient,
+/// so that one rounding of both together is as good as one after each.
+fn leaves_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
+    let divisor = kernel.divisor;
+    let power_of_two = divisor.to_bits() & 0x7f_ffff == 0;
+    let is_whole = |action: &Action| match *action {
+        Action::Filter { zero, offset, .. } => {
+            let level = f64::from(zero) * kernel.taps.sum() / f64::from(divisor);
+            let added = f64::from(offset) - level;
+            added.fract() == 0.0 && added.abs() <= 1024.0
+        }
+        Action::Copy | Action::Fill(_) => true,
+    };
+    power_of_two && (1.0..=65536.0).contains(&divisor) && job.actions.iter().all(is_whole)
 }
 
 /// The fastest kernel that computes the bilateral `job`.
@@ -276,6 +302,15 @@ mod tests {
 
     fn kernels_of(
         format: gst_video::VideoFormat,
+        size: (u32, u32),
+        spec: &FilterSpec,
+    ) -> Vec<Kernel> {
+        kernels_on((9, 0), format, size, spec)
+    }
+
+    fn kernels_on(
+        capability: Capability,
+        format: gst_video::VideoFormat,
         (width, height): (u32, u32),
         spec: &FilterSpec,
     ) -> Vec<Kernel> {
@@ -284,7 +319,7 @@ mod tests {
         let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
         let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
         let jobs = plan.jobs.iter();
-        jobs.map(|job| kernel(plan.algorithm, &layout, job).unwrap())
+        jobs.map(|job| kernel(plan.algorithm, &layout, job, capability).unwrap())
             .collect()
     }
 
@@ -304,7 +339,8 @@ mod tests {
     #[test]
     fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
         assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [Direct3U8; 2]);
-        assert_eq!(kernels(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
+        let of_turing = |format, spec: &FilterSpec| kernels_on((7, 5), format, (64, 48), spec);
+        assert_eq!(of_turing(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
         assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
         assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
         let radius = |radius| FilterSpec {
@@ -343,21 +379,38 @@ mod tests {
             method: spec::Method::Separable,
             ..of(Gauss3)
         };
-        assert_eq!(kernels(Format::Gray8, &separable), [SeparableU8R1]);
+        assert_eq!(kernels(Format::Gray8, &separable), [SeparableMatrixU8]);
     }
 
     #[test]
-    fn whole_numbers_have_kernels_of_their_own_where_pictures_are_large() {
-        let hd = |format, preset| kernels_of(format, (1920, 1080), &of(preset));
-        let uhd = |format, preset| kernels_of(format, (3840, 2160), &of(preset));
-        assert_eq!(uhd(Format::Nv12, Gauss7), [SeparableWholeU8R3; 2]);
-        assert_eq!(hd(Format::Rgba, Gauss5), [SeparableWholeU8R2]);
-        assert_eq!(uhd(Format::Gray8, Gauss9), [SeparableWholeU8R4]);
-        assert_eq!(hd(Format::Gray8, Gauss9), [SeparableU8R4]);
+    fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
+        assert_eq!(
+            kernels(Format::Nv12, &of(Gauss7)),
+            [SeparableMatrixU8, SeparableMatrixU8]
+        );
+        assert_eq!(
+            kernels(Format::Gray8, &of(Gauss9)),
+            [SeparableMatrixLargeU8]
+        );
         // Divided by 25.
-        assert_eq!(hd(Format::Gray8, Box5), [SeparableU8R2]);
-        assert_eq!(hd(Format::Yuy2, Gauss5), [SeparableU8R2; 2]);
-        assert_eq!(hd(Format::Gray8, Scharr), [SeparableU8R1]);
+        assert_eq!(
+            kernels(Format::Gray8, &of(Box5)),
+            [SeparableMatrixDividedU8]
+        );
+        let biased = FilterSpec {
+            bias: 0.5,
+            ..of(Gauss5)
+        };
+        assert_eq!(kernels(Format::Rgba, &biased), [SeparableMatrixDividedU8]);
+        // Samples with others in between, weights below zero, fractions.
+        assert_eq!(kernels(Format::Yuy2, &of(Gauss5)), [SeparableU8R2; 2]);
+        assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+        let sigma = FilterSpec {
+            sigma: 1.3,
+            radius: 4,
+            ..of(Gauss)
+        };
+        assert_eq!(kernels(Format::Gray8, &sigma), [SeparableU8R4]);
     }
 
     #[test]
@@ -412,7 +465,7 @@ mod tests {
         // Above the zero level of 16.
         assert_eq!(
             kernels(Format::Y444, &constant(Gauss3, 250.0)),
-            [SeparableU8, SeparableU8R1, SeparableU8R1]
+            [SeparableU8, SeparableMatrixU8, SeparableMatrixU8]
         );
         assert_eq!(
             kernels(Format::Gray8, &constant(Bilateral, 0.5)),

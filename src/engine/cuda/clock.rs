@@ -126,8 +126,6 @@ const NAP: Duration = Duration::from_micros(10);
 const WATCHED: f64 = 0.1;
 /// Before a watch that begins sooner than this there are no naps: one may last longer.
 const NO_NAP: Duration = Duration::from_micros(50);
-/// About what it takes to wake a thread.
-const NEAR: Duration = Duration::from_micros(100);
 /// How long an event is looked at in naps while nothing is known of its time.
 const UNKNOWN: Duration = Duration::from_millis(1);
 
@@ -152,26 +150,29 @@ impl Pace {
         (recent.frames >= FEWEST_FRAMES).then(|| recent.estimate.median())
     }
 
-    /// Waits until `event`, which marks that point of work that was submitted at `submitted`, has
-    /// happened or is about to. False, at once, while nothing is known of its time.
-    pub fn approach(&self, current: &Current, event: &Event, submitted: Instant) -> bool {
+    /// Waits until about `lead` before that point of work that was submitted at `submitted`: until
+    /// it is due, and `before` has passed, which comes shortly before its `end`. False, soon, while nothing
+    /// is known of its time, and when it takes far longer than others.
+    pub fn approach(
+        &self,
+        current: &Current,
+        (before, end): (&Event, &Event),
+        submitted: Instant,
+        lead: Duration,
+    ) -> bool {
         let Some(expected) = self.expected() else {
             return false;
         };
-        let near = expected.saturating_sub(NEAR);
+        let due = expected.saturating_sub(lead);
         let _sharp = SharpTimer::new();
         loop {
             let elapsed = submitted.elapsed();
-            if elapsed >= near {
-                return true;
-            }
-            match current.is_done(event) {
-                Ok(true) => return true,
-                Ok(false) => {
-                    let slept = expected.mul_f64(SLEPT).min(near);
-                    std::thread::sleep(slept.saturating_sub(elapsed).max(NAP));
-                }
-                Err(_) => return false,
+            let passed = current.is_done(if elapsed < due { end } else { before });
+            match (passed, next_step(Some(due), elapsed)) {
+                (Ok(true), _) => return true,
+                (Err(_), _) | (_, Step::Block) => return false,
+                (_, Step::Sleep(time)) => std::thread::sleep(time),
+                (_, Step::Spin) => std::hint::spin_loop(),
             }
         }
     }

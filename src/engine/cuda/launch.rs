@@ -7,7 +7,7 @@ use super::abi::{
     self, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
 };
 use super::api::CUdeviceptr;
-use super::choose;
+use super::choose::{self, Capability};
 use super::context::{Current, Stream};
 use super::error::CudaError;
 use super::module::Function;
@@ -20,7 +20,7 @@ use crate::filter::spec::{Border, Precision};
 mod parameter;
 
 use self::parameter::{
-    Parameter, bilateral_parameter, check_window, convolve_parameter, fast_parameter,
+    Parameter, bilateral_parameter, check_window, convolve_parameter, fast_parameter, matrices,
 };
 
 /// A frame in device memory.
@@ -34,8 +34,10 @@ pub struct Placed<'a> {
 pub struct Launches {
     plan: Arc<Plan>,
     steps: Vec<Step>,
-    /// Of all steps, one behind the other, as they lie in device memory.
-    weights: Vec<f32>,
+    /// Of all steps, one behind the other, as they lie in device memory: the bits of floats, or words
+    /// of matrices.
+    weights: Vec<u32>,
+    capability: Capability,
 }
 
 /// Jobs with one operation.
@@ -89,18 +91,21 @@ impl Part {
 }
 
 impl Launches {
+    /// Those for a device of `capability`.
+    ///
     /// # Errors
     /// A sentence on what in the plan the GPU cannot compute.
-    pub fn new(plan: &Arc<Plan>) -> Result<Launches, String> {
+    pub fn new(plan: &Arc<Plan>, capability: Capability) -> Result<Launches, String> {
         check(plan)?;
         let mut made = Launches {
             plan: plan.clone(),
             steps: Vec::new(),
             weights: Vec::new(),
+            capability,
         };
         let unfiltered = |job: &Job| job.operation == Operation::None;
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
-            let kernel = |job| choose::kernel(plan.algorithm, &plan.layout, job);
+            let kernel = |job| choose::kernel(plan.algorithm, &plan.layout, job, capability);
             let same = made.steps.iter_mut().find(|step| {
                 let first = &plan.jobs[step.jobs[0]];
                 first.operation == job.operation
@@ -125,7 +130,7 @@ impl Launches {
 
     fn add_step(&mut self, index: usize, job: &Job) -> Result<(), String> {
         let algorithm = self.plan.algorithm;
-        let kernel = choose::kernel(algorithm, &self.plan.layout, job)
+        let kernel = choose::kernel(algorithm, &self.plan.layout, job, self.capability)
             .ok_or_else(|| format!("the GPU has no {algorithm:?} algorithm for this kernel"))?;
         let (parameter, weights) = match &job.operation {
             Operation::Bilateral(bilateral) if kernel.parameter() == abi::Parameter::Fast => {
@@ -142,7 +147,7 @@ impl Launches {
         };
         // Kernels read lines of weights four at a time.
         self.weights
-            .resize(self.weights.len().next_multiple_of(4), 0.0);
+            .resize(self.weights.len().next_multiple_of(4), 0);
         self.steps.push(Step {
             kernel,
             jobs: vec![index],
@@ -151,7 +156,8 @@ impl Launches {
             first_weight: self.weights.len(),
         });
         match kernel.weights() {
-            Weights::Device => self.weights.extend(weights),
+            Weights::Device => (self.weights).extend(weights.iter().map(|weight| weight.to_bits())),
+            Weights::Matrices => self.weights.extend(matrices(&job.operation)),
             Weights::Inline if weights.len() > INLINE_WEIGHTS => {
                 return Err(format!(
                     "{} weights; a launch takes {INLINE_WEIGHTS}",
@@ -189,7 +195,7 @@ impl Launches {
     }
 
     /// The weights that the launches read from device memory.
-    pub fn weights(&self) -> &[f32] {
+    pub fn weights(&self) -> &[u32] {
         &self.weights
     }
 
@@ -214,7 +220,7 @@ impl Launches {
     ) -> Result<(), CudaError> {
         for (step, function) in self.steps.iter().zip(functions) {
             let jobs = self.jobs(step, input, output, interlaced);
-            let at = weights + (step.first_weight * size_of::<f32>()) as u64;
+            let at = weights + (step.first_weight * size_of::<u32>()) as u64;
             for jobs in jobs.chunks(MAX_JOBS) {
                 // SAFETY: passed on to the caller; the addresses lie in input and output, because
                 // the plan was checked against its layout.
@@ -269,7 +275,7 @@ impl Launches {
         weights: CUdeviceptr,
     ) -> Result<(), CudaError> {
         let step = &self.steps[part.step];
-        let at = weights + (step.first_weight * size_of::<f32>()) as u64;
+        let at = weights + (step.first_weight * size_of::<u32>()) as u64;
         let extent = Extent::Tiles(&part.job, tiles);
         // SAFETY: passed on to the caller.
         unsafe { step.launch(current, stream, functions[part.step], extent, at) }
@@ -396,7 +402,7 @@ impl Step {
             Extent::Jobs(jobs) => jobs,
             Extent::Tiles(job, _) => std::slice::from_ref(*job),
         };
-        let from_device = self.kernel.weights() == Weights::Device;
+        let from_device = self.kernel.weights() != Weights::Inline;
         let mut parameter = self.parameter.clone();
         parameter.set_weights(if from_device { weights } else { 0 });
         let frame = parameter.frame();
@@ -408,9 +414,11 @@ impl Step {
             frame.jobs[0].first_tile_row = tiles.start.wrapping_neg();
             geometry.grid.y = tiles.end - tiles.start;
         }
+        let whole_rows = matches!(self.kernel.parameter(), abi::Parameter::Direct3)
+            || self.kernel.weights() == Weights::Matrices;
+        debug_assert!(!whole_rows || jobs.iter().all(begins_rows_aligned));
         let compact = match (&parameter, self.kernel.parameter()) {
             (Parameter::Convolve(launch), abi::Parameter::Direct3) => {
-                debug_assert!(jobs.iter().all(begins_rows_aligned));
                 Some(abi::Direct3Launch::new(launch))
             }
             _ => None,

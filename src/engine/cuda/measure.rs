@@ -146,11 +146,14 @@ impl CudaEngine {
     /// # Errors
     /// When the plan cannot be computed, or the device fails.
     pub fn time_kernels(&self, plan: &Arc<Plan>) -> Result<Duration, EngineError> {
-        let launches = Launches::new(plan).map_err(|reason| EngineError {
-            call: "preparing a plan".into(),
-            reason,
-            device: self.shared.context.device().label(),
-        })?;
+        let launches =
+            Launches::new(plan, self.shared.context.device().capability).map_err(|reason| {
+                EngineError {
+                    call: "preparing a plan".into(),
+                    reason,
+                    device: self.shared.context.device().label(),
+                }
+            })?;
         let program = Program::new(&self.shared, plan, launches, true)?;
         let program = program.expect("waited for its modules");
         let current = self.shared.context.enter()?;
@@ -275,7 +278,11 @@ impl CudaEngine {
                     .collect(),
             })
         };
-        let loaded: Result<Vec<_>, CudaError> = Module::ALL.into_iter().map(load).collect();
+        let capability = self.shared.context.device().capability;
+        let loaded: Result<Vec<_>, CudaError> = (Module::ALL.into_iter())
+            .filter(|module| module.needed_capability() <= capability)
+            .map(load)
+            .collect();
         Ok(loaded?)
     }
 }

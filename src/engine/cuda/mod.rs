@@ -123,11 +123,14 @@ impl Engine for CudaEngine {
         plan: &Arc<Plan>,
         wait: bool,
     ) -> Result<Option<Arc<dyn Prepared>>, EngineError> {
-        let launches = Launches::new(plan).map_err(|reason| EngineError {
-            call: "preparing a plan".into(),
-            reason,
-            device: self.shared.context.device().label(),
-        })?;
+        let launches =
+            Launches::new(plan, self.shared.context.device().capability).map_err(|reason| {
+                EngineError {
+                    call: "preparing a plan".into(),
+                    reason,
+                    device: self.shared.context.device().label(),
+                }
+            })?;
         let program = Program::new(&self.shared, plan, launches, wait)?;
         Ok(program
             .map(|program| -> Arc<dyn Prepared> { Arc::new(PreparedProgram(Arc::new(program))) }))

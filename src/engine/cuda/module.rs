@@ -37,9 +37,9 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparableU8R3 => file!("separable_u8_r3"),
         Module::SeparableU8R4 => file!("separable_u8_r4"),
         Module::SeparableU8R8 => file!("separable_u8_r8"),
-        Module::SeparableWholeU8R2 => file!("separable_whole_u8_r2"),
-        Module::SeparableWholeU8R3 => file!("separable_whole_u8_r3"),
-        Module::SeparableWholeU8R4 => file!("separable_whole_u8_r4"),
+        Module::SeparableMatrixU8 => file!("separable_matrix_u8"),
+        Module::SeparableMatrixLargeU8 => file!("separable_matrix_large_u8"),
+        Module::SeparableMatrixDividedU8 => file!("separable_matrix_divided_u8"),
         Module::BilateralNaive => file!("bilateral_naive"),
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),
         Module::BilateralTileU16 => file!("bilateral_tile_u16"),
@@ -255,7 +255,9 @@ impl Loader {
         let stop = Arc::new(AtomicBool::new(false));
         let (context, stopped) = (context.clone(), stop.clone());
         let work = move || {
-            let others = Module::ALL.into_iter().filter(|&module| module != first);
+            let capability = context.device().capability;
+            let others = (Module::ALL.into_iter())
+                .filter(|&module| module != first && module.needed_capability() <= capability);
             for module in std::iter::once(first).chain(others) {
                 if stopped.load(Ordering::Acquire) {
                     return;
@@ -311,7 +313,9 @@ mod tests {
             let line = |start: &str| text.lines().find(|line| line.starts_with(start));
             assert_eq!(line(".version"), Some(".version 8.2"), "{module:?}");
             let target = line(".target").unwrap_or_default();
-            assert!(target.starts_with(".target sm_75"), "{module:?}: {target}");
+            let (major, minor) = module.needed_capability();
+            let needed = format!(".target sm_{major}{minor}");
+            assert!(target.starts_with(&needed), "{module:?}: {target}");
         }
     }
 

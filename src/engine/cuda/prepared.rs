@@ -12,7 +12,7 @@ use super::error::CudaError;
 use super::launch::{Launches, Part, Placed};
 use super::module::{self, Function, Loader};
 use super::pinned::Block;
-use super::slot::{Room, Slots};
+use super::slot::{Copies, Room, Slots};
 use super::transfer::{self, Staging};
 use super::work::Work;
 use crate::engine::{Frame, Prepared, Ticket};
@@ -32,6 +32,7 @@ const MOST_ENGINES_WITH_BANDS: usize = 4;
 pub struct Shared {
     pub context: Arc<Context>,
     pub slots: Slots,
+    pub copies: Copies,
     pub clock: Clock,
     /// For uploads that belong to no frame.
     setup: Stream,
@@ -60,10 +61,12 @@ impl Shared {
     ) -> Result<Shared, CudaError> {
         let current = context.enter()?;
         let (clock, setup) = (Clock::new(&current)?, current.stream()?);
+        let copies = Copies::new(&current)?;
         drop(current);
         Ok(Shared {
             context,
             slots: Slots::new(depth),
+            copies,
             clock,
             setup,
             spare_weights: Mutex::default(),
@@ -102,8 +105,6 @@ pub struct Program {
     weights: Option<DeviceMemory>,
     staging: Staging,
     room: Room,
-    /// In how many bands a frame is done that is alone.
-    bands: usize,
     first_part: Pace,
     end: Pace,
 }
@@ -137,10 +138,9 @@ impl Program {
         let device_bytes = transfer::device_bytes(&plan.layout);
         let staging = Staging::new(&plan.layout);
         let band_bytes = shared.band_bytes.load(Ordering::Relaxed);
-        let bands = bands::count(staging.bytes, band_bytes);
         let room = Room {
             bytes: device_bytes,
-            in_bands: bands > 1,
+            bands: bands::count(staging.bytes, band_bytes),
         };
         shared.slots.reserve(&current, room)?;
         let weights = upload_weights(&current, shared, launches.weights())?;
@@ -151,7 +151,6 @@ impl Program {
             weights,
             staging,
             room,
-            bands,
             first_part: Pace::default(),
             end: Pace::default(),
             launches,
@@ -192,13 +191,13 @@ impl Program {
 
     /// In how many bands a frame is done that is alone.
     pub fn bands(&self) -> usize {
-        self.bands
+        self.room.bands
     }
 
     /// Whether a frame that is the only one of its engine is done in bands: not where many engines
     /// share the device, whose frames overlap without that.
     pub fn goes_in_bands(&self) -> bool {
-        self.bands > 1 && self.shared.instance.device().instances() <= MOST_ENGINES_WITH_BANDS
+        self.room.bands > 1 && self.shared.instance.device().instances() <= MOST_ENGINES_WITH_BANDS
     }
 
     /// See [`Launches::parts`].
@@ -265,7 +264,7 @@ impl Drop for Program {
 fn upload_weights(
     current: &Current,
     shared: &Shared,
-    weights: &[f32],
+    weights: &[u32],
 ) -> Result<Option<DeviceMemory>, CudaError> {
     if weights.is_empty() {
         return Ok(None);

@@ -3,55 +3,55 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::bands;
 use super::context::{Current, DeviceMemory, Event, Stream};
 use super::error::CudaError;
 
+/// The streams of an engine that all its frames' copies go through, in order of their arrival: copies of
+/// several streams in one direction would make the device switch from one to the other between frames.
+pub struct Copies {
+    pub up: Stream,
+    pub down: Stream,
+}
+
+impl Copies {
+    /// # Errors
+    /// As the driver's.
+    pub fn new(current: &Current) -> Result<Copies, CudaError> {
+        Ok(Copies {
+            up: current.stream()?,
+            down: current.stream()?,
+        })
+    }
+}
+
 /// What one frame occupies on the device.
 pub struct Slot {
-    /// For all work on a frame, or for the uploads of one that is done in bands.
+    /// For the kernels of a frame.
     pub stream: Stream,
-    /// `None` where no frame is done in bands.
-    pub lanes: Option<Lanes>,
     pub started: Event,
     pub uploaded: Event,
     pub computed: Event,
     pub downloaded: Event,
+    /// Of a frame in bands: behind the uploads and the kernels of each but the last.
+    pub bands: Vec<(Event, Event)>,
     /// Of the parts of a frame that goes to foreign memory; made when needed.
     pub parts: Vec<Event>,
     pub input: DeviceMemory,
     pub output: DeviceMemory,
 }
 
-/// What a frame in bands needs besides: kernels and downloads of the bands go to two streams in
-/// turn, so that the next band's kernel need not wait for the download of this one.
-pub struct Lanes {
-    pub streams: [Stream; 2],
-    /// Behind the uploads and the kernels of each band but the last.
-    pub arrived: Vec<Event>,
-    pub computed: Vec<Event>,
-    /// The end of the stream that has not the last band.
-    pub other: Event,
-}
-
-impl Lanes {
-    fn new(current: &Current) -> Result<Lanes, CudaError> {
-        let events = || (1..bands::MOST).map(|_| current.event(false));
-        Ok(Lanes {
-            streams: [current.stream()?, current.stream()?],
-            arrived: events().collect::<Result<_, _>>()?,
-            computed: events().collect::<Result<_, _>>()?,
-            other: current.event(false)?,
-        })
-    }
-}
-
-/// How large the frames are that a slot is for.
+/// What frames a slot is for.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     /// Of a frame on the device, on each side.
     pub bytes: usize,
-    pub in_bands: bool,
+    /// In which a frame is done that is alone.
+    pub bands: usize,
+}
+
+fn band_events(current: &Current, count: usize) -> Result<Vec<(Event, Event)>, CudaError> {
+    let pair = |_| Ok((current.event(false)?, current.event(false)?));
+    (0..count).map(pair).collect()
 }
 
 impl Slot {
@@ -59,8 +59,8 @@ impl Slot {
     fn new(current: &Current, room: Room) -> Result<Slot, CudaError> {
         let bytes = room.bytes;
         Ok(Slot {
-            lanes: room.in_bands.then(|| Lanes::new(current)).transpose()?,
             stream: current.stream()?,
+            bands: band_events(current, room.bands - 1)?,
             started: current.event(false)?,
             uploaded: current.event(false)?,
             computed: current.event(false)?,
@@ -78,23 +78,16 @@ impl Slot {
                 *memory = current.memory(room.bytes)?;
             }
         }
-        if room.in_bands && self.lanes.is_none() {
-            self.lanes = Some(Lanes::new(current)?);
-        }
+        let missing = (room.bands - 1).saturating_sub(self.bands.len());
+        self.bands.extend(band_events(current, missing)?);
         Ok(())
-    }
-
-    /// All streams that work for a frame.
-    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
-        let lanes = self.lanes.iter().flat_map(|lanes| &lanes.streams);
-        lanes.chain([&self.stream])
     }
 }
 
 /// The slots of an engine. Idle ones are taken in turn, so that the copies of one frame overlap
 /// the kernels of another.
 pub struct Slots {
-    depth: usize,
+    count: usize,
     state: Mutex<SlotsState>,
 }
 
@@ -106,9 +99,11 @@ struct SlotsState {
 }
 
 impl Slots {
+    /// Those for `depth` frames in flight, and one more: a frame may be submitted while what the
+    /// events of the one before say has not yet been read.
     pub fn new(depth: usize) -> Slots {
         Slots {
-            depth,
+            count: depth + 1,
             state: Mutex::default(),
         }
     }
@@ -127,7 +122,7 @@ impl Slots {
         let grown = (idle.iter_mut()).try_for_each(|slot| slot.reserve(current, room));
         self.state().idle.append(&mut idle);
         grown?;
-        while self.state().made < self.depth {
+        while self.state().made < self.count {
             let slot = Slot::new(current, room)?;
             let mut state = self.state();
             state.made += 1;
@@ -137,7 +132,7 @@ impl Slots {
     }
 
     /// The slot that has been idle for longest, and whether all were. Never waits: callers that have
-    /// more frames in work than the depth get slots that are gone afterwards.
+    /// more frames in work than there are slots get some that are gone afterwards.
     /// # Errors
     /// As the driver's, mostly that memory is short.
     pub fn take(&self, current: &Current, room: Room) -> Result<(Slot, bool), CudaError> {
@@ -163,7 +158,7 @@ impl Slots {
     /// Takes an idle slot back.
     pub fn give(&self, slot: Slot) {
         let mut state = self.state();
-        if state.made <= self.depth {
+        if state.made <= self.count {
             state.idle.push_back(slot);
         } else {
             state.made -= 1;

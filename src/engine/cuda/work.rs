@@ -9,7 +9,7 @@ use super::context::{Context, Current, DeviceMemory, Stream};
 use super::error::CudaError;
 use super::launch::Placed;
 use super::pinned::{self, Block};
-use super::prepared::Program;
+use super::prepared::{Program, Shared};
 use super::slot::Slot;
 use super::staging;
 use super::transfer::{self, Arrangement, HostPlane, Padding, Transfer};
@@ -92,9 +92,6 @@ impl Work {
         let layout = program.layout();
         let frame = self.frame.as_mut().expect("given back only at the end");
         let slot = self.slot.as_mut().expect("given back only at the end");
-        let Some(lanes) = &slot.lanes else {
-            return Ok(false);
-        };
         let arranged_in =
             pinned_arrangement(layout, &input_planes(layout, frame), Padding::Included);
         let arranged_out =
@@ -116,45 +113,35 @@ impl Work {
         }
         self.reference = Some(program.shared().clock.reference(current)?);
         program.shared().clock.record(current, &slot.started)?;
+        let copies = &program.shared().copies;
         let bands = bands::divide(program.bands(), layout, &parts, &from, &to);
         let last = bands.len() - 1;
         for (number, band) in bands.into_iter().enumerate() {
-            let lane = &lanes.streams[number % 2];
             for transfer in &band.uploads {
                 // SAFETY: the frame and the slot stay with this work until it is done; the
                 // transfer lies within both, by how it was arranged.
-                unsafe { upload(current, slot, transfer)? };
+                unsafe { upload(current, slot, transfer, &copies.up)? };
             }
-            let arrived = match number == last {
-                true => &slot.uploaded,
-                false => &lanes.arrived[number],
+            let (arrived, computed) = match number == last {
+                true => (&slot.uploaded, &slot.computed),
+                false => (&slot.bands[number].0, &slot.bands[number].1),
             };
-            current.record(arrived, &slot.stream)?;
-            current.wait_in(lane, arrived)?;
+            current.record(arrived, &copies.up)?;
+            current.wait_in(&slot.stream, arrived)?;
             for (part, tiles) in band.tiles {
                 // SAFETY: both sides hold a frame of the program's layout, arranged as they say, of
                 // which the rows that these tiles need have arrived; the slot and the program, with
                 // weights and functions, stay with this work until it is done.
-                unsafe { program.launch_tiles(current, lane, (&parts[part], tiles))? };
+                unsafe { program.launch_tiles(current, &slot.stream, (&parts[part], tiles))? };
             }
-            let computed = match number == last {
-                true => &slot.computed,
-                false => &lanes.computed[number],
-            };
-            current.record(computed, lane)?;
-            if number > 0 {
-                // What is sent back may have been computed with the band before.
-                current.wait_in(lane, &lanes.computed[number - 1])?;
-            }
+            current.record(computed, &slot.stream)?;
+            current.wait_in(&copies.down, computed)?;
             for transfer in &band.downloads {
                 // SAFETY: as for the upload.
-                unsafe { download(current, slot, transfer, lane)? };
+                unsafe { download(current, slot, transfer, &copies.down)? };
             }
         }
-        let (lane, other) = (&lanes.streams[last % 2], &lanes.streams[(last + 1) % 2]);
-        current.record(&lanes.other, other)?;
-        current.wait_in(lane, &lanes.other)?;
-        current.record(&slot.downloaded, lane)?;
+        current.record(&slot.downloaded, &copies.down)?;
         Ok(true)
     }
 
@@ -167,8 +154,7 @@ impl Work {
         let sources = input_planes(layout, frame);
         let targets = output_planes(layout, frame);
         self.reference = Some(program.shared().clock.reference(current)?);
-        // Not on the slot's stream, whose last work was a download: the record would queue up behind
-        // the other slots' downloads, and the upload behind the record.
+        let copies = &program.shared().copies;
         program.shared().clock.record(current, &slot.started)?;
 
         let arranged_in = match pinned_arrangement(layout, &sources, Padding::Included) {
@@ -176,7 +162,7 @@ impl Work {
                 for transfer in &arranged.transfers {
                     // SAFETY: the frame and the slot stay with this work until it is done; the
                     // transfer lies within both, by how it was arranged.
-                    unsafe { upload(current, slot, transfer)? };
+                    unsafe { upload(current, slot, transfer, &copies.up)? };
                 }
                 arranged.planes
             }
@@ -188,13 +174,7 @@ impl Work {
                 // SAFETY: as above; the block is kept by this work, also after an error.
                 let copied = unsafe {
                     staging::upload(
-                        current,
-                        staging,
-                        layout,
-                        &sources,
-                        &block,
-                        place,
-                        &slot.stream,
+                        current, staging, layout, &sources, &block, place, &copies.up,
                     )
                 };
                 self.input = Way::Staged(block);
@@ -203,7 +183,8 @@ impl Work {
                 staging.planes.clone()
             }
         };
-        current.record(&slot.uploaded, &slot.stream)?;
+        current.record(&slot.uploaded, &copies.up)?;
+        current.wait_in(&slot.stream, &slot.uploaded)?;
 
         let arranged_out = pinned_arrangement(layout, &targets, Padding::Excluded);
         let planes_out = match &arranged_out {
@@ -222,12 +203,13 @@ impl Work {
         // the program, with weights and functions, stay with this work until it is done.
         unsafe { program.launch(current, &slot.stream, (input, output), interlaced)? };
         current.record(&slot.computed, &slot.stream)?;
+        current.wait_in(&copies.down, &slot.computed)?;
 
         match &arranged_out {
             Some(arranged) => {
                 for transfer in &arranged.transfers {
                     // SAFETY: as for the upload.
-                    unsafe { download(current, slot, transfer, &slot.stream)? };
+                    unsafe { download(current, slot, transfer, &copies.down)? };
                 }
             }
             None => {
@@ -241,11 +223,11 @@ impl Work {
                 let place = slot.output.start();
                 // SAFETY: as above; the block is kept by this work.
                 unsafe {
-                    staging::download(current, staging, place, start, &slot.stream, &slot.parts)?;
+                    staging::download(current, staging, place, start, &copies.down, &slot.parts)?;
                 }
             }
         }
-        current.record(&slot.downloaded, &slot.stream)
+        current.record(&slot.downloaded, &copies.down)
     }
 
     /// Waits for the end of the work.
@@ -304,9 +286,14 @@ impl Work {
     /// Waits until the device has let go of everything, whatever became of the work.
     fn settle(&mut self) {
         let Some(slot) = self.slot.take() else { return };
-        let slots = &self.program.shared().slots;
+        let Shared { slots, copies, .. } = &**self.program.shared();
+        // Each waits for the one before.
+        let streams = [&copies.up, &slot.stream, &copies.down];
         let settled = (self.context().enter()).and_then(|current| {
-            (slot.streams()).try_for_each(|stream| current.wait_for_all(stream))
+            streams
+                .map(|stream| current.wait_for_all(stream))
+                .into_iter()
+                .collect()
         });
         match settled {
             Ok(()) => slots.give(slot),
@@ -314,7 +301,7 @@ impl Work {
                 // Whatever the code: what the device still does is unknown, so nothing of this may
                 // be used again; and the frame goes back, so the device must have let go of it.
                 self.context().device().mark_dead(&error);
-                for stream in slot.streams() {
+                for stream in streams {
                     self.context().drain(stream);
                 }
                 slots.lost();
@@ -324,14 +311,15 @@ impl Work {
 }
 
 impl Ticket for Work {
-    fn approach(&mut self) -> bool {
+    fn approach(&mut self, lead: Duration) -> bool {
         // What goes to foreign memory is still to be copied by the host then.
         let (Way::Direct, Some(slot), None) = (&self.output, &self.slot, &self.failed) else {
             return false;
         };
+        let events = (&slot.computed, &slot.downloaded);
         // What fails here fails in `wait` too, which tells.
         (self.context().enter()).is_ok_and(|current| {
-            (self.program.end()).approach(&current, &slot.downloaded, self.submitted)
+            (self.program.end()).approach(&current, events, self.submitted, lead)
         })
     }
 
@@ -399,16 +387,21 @@ fn pinned_arrangement(
 }
 
 /// # Safety
-/// The host's side of `transfer` must stay valid and unwritten until the slot's stream has passed
-/// this point, and the slot must have room for it.
-unsafe fn upload(current: &Current, slot: &Slot, transfer: &Transfer) -> Result<(), CudaError> {
+/// The host's side of `transfer` must stay valid and unwritten until `stream` has passed this
+/// point, and the slot must have room for it.
+unsafe fn upload(
+    current: &Current,
+    slot: &Slot,
+    transfer: &Transfer,
+    stream: &Stream,
+) -> Result<(), CudaError> {
     let to = slot.input.start() + transfer.device as u64;
     // SAFETY: passed on to the caller.
-    unsafe { current.upload(to, transfer.host, transfer.rows, &slot.stream) }
+    unsafe { current.upload(to, transfer.host, transfer.rows, stream) }
 }
 
 /// # Safety
-/// As [`upload`], with `stream`; nothing else may use the host's side meanwhile.
+/// As [`upload`]; nothing else may use the host's side meanwhile.
 unsafe fn download(
     current: &Current,
     slot: &Slot,

@@ -22,6 +22,9 @@ pub enum Weights {
     Inline,
     /// From device memory at `weights` alone.
     Device,
+    /// From `inline_weights`, and from device memory at `weights` the
+    /// [matrices](super::matrix::table) of the first kernel.
+    Matrices,
 }
 
 /// Samples across a tile.
@@ -82,9 +85,9 @@ modules! {
     SeparableU8R3 = "separable_u8_r3",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R8 = "separable_u8_r8",
-    SeparableWholeU8R2 = "separable_whole_u8_r2",
-    SeparableWholeU8R3 = "separable_whole_u8_r3",
-    SeparableWholeU8R4 = "separable_whole_u8_r4",
+    SeparableMatrixU8 = "separable_matrix_u8",
+    SeparableMatrixLargeU8 = "separable_matrix_large_u8",
+    SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
     BilateralNaive = "bilateral_naive",
     BilateralTileU8 = "bilateral_tile_u8",
     BilateralTileU16 = "bilateral_tile_u16",
@@ -94,6 +97,18 @@ modules! {
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
     BilateralFast = "bilateral_fast",
+}
+
+impl Module {
+    /// The compute capability that it needs, major and minor.
+    pub fn needed_capability(self) -> (u32, u32) {
+        match self {
+            Module::SeparableMatrixU8
+            | Module::SeparableMatrixLargeU8
+            | Module::SeparableMatrixDividedU8 => (8, 0),
+            _ => (7, 5),
+        }
+    }
 }
 
 macro_rules! kernels {
@@ -157,12 +172,15 @@ kernels! {
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
     /// Up to 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
-    /// Up to 5 + 5 whole numbers, those across not negative and of 257 in all, with sums below
-    /// 2^24 and a power of two for the divisor; two samples an instruction across. As the ones
-    /// above otherwise, but of packed jobs of three channels these must all be treated alike.
-    SeparableWholeU8R2 = "separable_whole_u8_r2", SeparableWholeU8R2, Convolve, Inline, 128, Bytes(256), [32];
-    SeparableWholeU8R3 = "separable_whole_u8_r3", SeparableWholeU8R3, Convolve, Inline, 128, Bytes(256), [32];
-    SeparableWholeU8R4 = "separable_whole_u8_r4", SeparableWholeU8R4, Convolve, Inline, 128, Bytes(256), [32];
+    /// Up to 9 + 9 whole numbers of 0 to 255, those across of 257 in all, with sums below 2^23, a
+    /// power of two up to 2^16 for the divisor and whole numbers to add, on the matrix units. As the
+    /// ones above otherwise, but jobs lie in rows of bytes without gaps, whose addresses and strides
+    /// are multiples of 16, and the channels of packed jobs of three are all treated alike.
+    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, Bytes(128), [32];
+    /// The same with sums below 2^24.
+    SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, Bytes(128), [32];
+    /// The same with any divisor and anything to add.
+    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, Bytes(128), [32];
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];

@@ -131,7 +131,7 @@ fn members_stand_in_the_order_of_the_header() {
         kernel_count,
         divisor,
         reciprocal,
-        reserved,
+        sum,
         inline_weights
     });
     same!(Direct3Plane {

@@ -2,7 +2,7 @@
 
 use crate::engine::cuda::abi;
 use crate::filter::levels::Levels;
-use crate::filter::plan::{Bilateral, Correlation, Taps};
+use crate::filter::plan::{Bilateral, Correlation, Operation, Taps};
 use crate::filter::spec::Distance;
 
 /// What a launch hands to its kernel.
@@ -57,6 +57,7 @@ pub fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
         kernel_count: kernels.len() as u32,
         divisor,
         reciprocal: 1.0 / divisor,
+        sum: kernels[0].taps.sum() as f32,
         ..abi::ConvolveLaunch::default()
     });
     let mut weights = Vec::new();
@@ -91,6 +92,21 @@ pub fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (Parameter::Convolve(launch), weights)
+}
+
+/// The weights of a separable kernel as the matrix units take them; nothing of other operations.
+pub fn matrices(operation: &Operation) -> Vec<u32> {
+    match operation {
+        Operation::Correlate(Correlation {
+            taps:
+                Taps::Separable {
+                    horizontal,
+                    vertical,
+                },
+            ..
+        }) => abi::matrix::table(horizontal, vertical),
+        _ => Vec::new(),
+    }
 }
 
 /// The parameter of a bilateral and its weights: the exponents of a quarter of the window.

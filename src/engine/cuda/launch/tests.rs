@@ -12,7 +12,7 @@ fn launches(format: gst_video::VideoFormat, spec: &FilterSpec) -> Launches {
         .unwrap();
     let layout = Arc::new(Layout::new(&info).unwrap());
     let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
-    Launches::new(&Arc::new(plan)).unwrap()
+    Launches::new(&Arc::new(plan), (9, 0)).unwrap()
 }
 
 fn spec(kernel: Preset) -> FilterSpec {
@@ -112,6 +112,6 @@ fn a_window_with_a_hole_is_refused() {
         panic!("a bilateral");
     };
     bilateral.taps.remove(0);
-    let refused = Launches::new(&Arc::new(plan)).err().unwrap();
+    let refused = Launches::new(&Arc::new(plan), (9, 0)).err().unwrap();
     assert!(refused.contains("not symmetric"), "{refused}");
 }

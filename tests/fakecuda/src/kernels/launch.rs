@@ -9,7 +9,7 @@ use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, FastLaunch, Frame,
     INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Needs, Parameter, Weights,
-    action, border, distance, sample,
+    action, border, distance, line_length, matrix, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -31,6 +31,8 @@ pub struct Launch {
     planes: Vec<Vec<Plane>>,
     /// Weights in device memory.
     weights: Option<(Device, Rows)>,
+    /// Matrices in device memory, of weights that are in the launch too.
+    matrices: Option<Rows>,
 }
 
 impl Launch {
@@ -79,18 +81,19 @@ impl Launch {
             .iter()
             .flatten()
             .any(|plane| plane.channel.action == action::FILTER);
-        let weights = if filtered {
+        let (mut weights, mut matrices) = (None, None);
+        if filtered {
             filter.check();
             limits::check(kernel, &filter);
-            filter.find_weights(kernel, memory, context)
-        } else {
-            None
-        };
+            weights = filter.find_weights(kernel, memory, context);
+            matrices = filter.find_matrices(kernel, memory, context);
+        }
         Launch {
             filter,
             samples,
             planes,
             weights,
+            matrices,
         }
     }
 
@@ -148,9 +151,8 @@ impl Launch {
 
     /// All the memory that the launch reads and writes.
     pub fn uses(&self) -> Vec<Use> {
-        let mut uses: Vec<Use> = (self.weights.iter())
-            .map(|(_, rows)| Use::read(rows))
-            .collect();
+        let in_memory = (self.weights.iter()).map(|(_, rows)| rows);
+        let mut uses: Vec<Use> = in_memory.chain(&self.matrices).map(Use::read).collect();
         let reach = match self.filter.frame().border {
             border::WRAP => usize::MAX,
             _ => self.filter.margin().1,
@@ -326,7 +328,7 @@ impl Filter {
         context: Handle,
     ) -> Option<(Device, Rows)> {
         let end = self.weight_end();
-        if kernel.weights() == Weights::Inline {
+        if kernel.weights() != Weights::Device {
             if end > INLINE_WEIGHTS {
                 violation!("{end} weights do not fit into the launch");
             }
@@ -342,6 +344,39 @@ impl Filter {
         }
         let rows = Rows::bytes(address, 4 * end as u64);
         Some((memory.device(&rows, context, "the weights"), rows))
+    }
+}
+
+impl Filter {
+    /// The matrices of a kernel that multiplies by them. They were there before the launch; ends the
+    /// process when they are not those of the weights.
+    fn find_matrices(&self, kernel: Kernel, memory: &Memory, context: Handle) -> Option<Rows> {
+        let Filter::Linear(launch) = self else {
+            return None;
+        };
+        if kernel.weights() != Weights::Matrices {
+            return None;
+        }
+        let taps = &launch.kernels[0];
+        let weights = &launch.inline_weights[taps.first as usize..];
+        let across = &weights[..taps.width as usize];
+        let down = &weights[line_length(across.len())..][..taps.height as usize];
+        let sum = across.iter().sum::<f32>() * down.iter().sum::<f32>();
+        if launch.sum != sum {
+            violation!("{} for a sum of {sum}", launch.sum);
+        }
+        let expected: Vec<u8> = (matrix::table(across, down).iter())
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let rows = Rows::bytes(launch.weights, expected.len() as u64);
+        let device = memory.device(&rows, context, "the matrices");
+        if !launch.weights.is_multiple_of(16) || device.read(&rows) != expected {
+            violation!(
+                "the matrices at {:#x} are not those of {taps:?}",
+                launch.weights
+            );
+        }
+        Some(rows)
     }
 }
 

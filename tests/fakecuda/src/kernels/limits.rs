@@ -51,20 +51,20 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(filter.kernel_count() == count, "so many kernels");
             unless(filter.has_small_whole_weights(), "such weights");
         }
-        SeparableWholeU8R2 | SeparableWholeU8R3 | SeparableWholeU8R4 => {
-            let (fits, text) = within(match kernel {
-                SeparableWholeU8R2 => 2,
-                SeparableWholeU8R3 => 3,
-                _ => 4,
-            });
+        SeparableMatrixU8 | SeparableMatrixLargeU8 | SeparableMatrixDividedU8 => {
+            let (fits, text) = within(4);
             unless(fits, &text);
-            unless(filter.has_whole_numbers_of_16_bits(), "such weights");
+            let limit = if kernel == SeparableMatrixU8 { 23 } else { 24 };
+            unless(filter.has_whole_bytes(limit), "such weights");
+            let divided = kernel == SeparableMatrixDividedU8 || filter.leaves_whole_numbers();
+            unless(divided, "such a divisor or offset");
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(!needs.premultiplied, "premultiplication");
             unless(
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
+            unless(in_rows_of_bytes(frame), "such rows");
         }
         SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
             let (fits, text) = within(match kernel {
@@ -166,6 +166,32 @@ fn edge_is_code(frame: &Frame, concerns: impl Fn(&Job, usize) -> bool) -> bool {
         || filtered(frame).all(|(job, index, channel)| !concerns(job, index) || is_code(channel))
 }
 
+/// Whether all samples are bytes without others in between but those of their packed job, and rows begin
+/// at multiples of 16.
+fn in_rows_of_bytes(frame: &Frame) -> bool {
+    (frame.jobs[..frame.job_count as usize].iter()).all(|job| {
+        let channels = &job.channels[..job.channel_count as usize];
+        let first = &channels[0];
+        let strides = u64::from(first.input_stride | first.output_stride);
+        let alike = |channel: &Channel| Channel {
+            input: 0,
+            output: 0,
+            ..*channel
+        };
+        let rows = |channel: &Channel| {
+            job.packed == 1 || (channel.step == 1 && (channel.input | channel.output) % 16 == 0)
+        };
+        (first.input | first.output) % 16 == 0
+            && (job.height == 1 || strides % 16 == 0)
+            && channels.iter().all(rows)
+            && (job.packed == 0
+                || channels.len() != 3
+                || channels
+                    .iter()
+                    .all(|channel| alike(channel) == alike(first)))
+    })
+}
+
 impl Filter {
     fn is_separable(&self) -> bool {
         match self {
@@ -174,8 +200,9 @@ impl Filter {
         }
     }
 
-    /// One separable kernel whose sums across are of 16 bits, and all sums of 24.
-    fn has_whole_numbers_of_16_bits(&self) -> bool {
+    /// One separable kernel of weights that are bytes, whose sums across are of 16 bits, and all sums
+    /// of `bits` bits.
+    fn has_whole_bytes(&self, bits: u32) -> bool {
         let Filter::Linear(launch) = self else {
             return false;
         };
@@ -183,17 +210,31 @@ impl Filter {
         let weights = &launch.inline_weights[taps.first as usize..];
         let across = &weights[..taps.width as usize];
         let down = &weights[crate::abi::line_length(across.len())..][..taps.height as usize];
-        let sum = |line: &[f32]| -> f64 { line.iter().map(|&w| f64::from(w.abs())).sum() };
+        let sum = |line: &[f32]| -> f64 { line.iter().map(|&w| f64::from(w)).sum() };
+        let is_byte = |weight: &f32| weight.fract() == 0.0 && (0.0..=255.0).contains(weight);
         taps.separable == 1
-            && across.iter().all(|&weight| weight >= 0.0)
-            && across
-                .iter()
-                .chain(down)
-                .all(|weight| weight.fract() == 0.0)
+            && across.iter().chain(down).all(is_byte)
             && sum(across) * 255.0 < 65536.0
-            && sum(across) * sum(down) * 255.0 < 16_777_216.0
-            && launch.divisor * launch.reciprocal == 1.0
+            && sum(across) * sum(down) * 255.0 < f64::from(1 << bits)
+    }
+
+    /// A divisor that is a power of two up to 2^16, and nothing but whole numbers to add to quotients.
+    fn leaves_whole_numbers(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let taps = &launch.kernels[0];
+        let weights = &launch.inline_weights[taps.first as usize..];
+        let down = crate::abi::line_length(taps.width as usize);
+        let sum = weights[..taps.width as usize].iter().sum::<f32>()
+            * weights[down..][..taps.height as usize].iter().sum::<f32>();
+        let is_whole = |channel: &Channel| {
+            (channel.offset - channel.zero * sum / launch.divisor).fract() == 0.0
+        };
+        launch.divisor * launch.reciprocal == 1.0
             && launch.divisor.to_bits() & 0x7f_ffff == 0
+            && (1.0..=65536.0).contains(&launch.divisor)
+            && filtered(&launch.frame).all(|(_, _, channel)| is_whole(channel))
     }
 
     /// Of 3 x 3 weights in three lines each, as they come from the compact launch.
