@@ -27,6 +27,11 @@
 //!   grey, of the three colours together in RGB, `|ΔR|+|ΔG|+|ΔB|` (l1) or `sqrt(ΔR²+ΔG²+ΔB²)` (l2).
 //!   A window of `circle` has the offsets with `i²+j² ≤ radius²`. On subsampled planes i and j count
 //!   in luma pixels. A sigma of 0 is a copy.
+//! - `bilateral` with `method=fast`, approximately the same for square windows and a component's own
+//!   weight: with levels `L_k` about one sigma s = sigma-color·2^(d-8) apart, `g(c) = exp(-c²/s²)`,
+//!   `h` the spatial weight and `c_k = g(in(x,y) - L_k)` or 0 beyond 2.5·s, `out = Σ_k c_k·Σ h·g(in - L_k)·in /
+//!   Σ_k c_k·Σ h·g(in - L_k)`. After Durand and Dorsey 2002, Paris and Durand 2006, Yang, Tan and Ahuja 2009;
+//!   [`crate::filter::levels`] says how it differs.
 //! - `alpha=premultiply`: with a the alpha and F the filter without zero and bias, `zero + bias·2^(d-8)
 //!   + F((in - zero)·a) / F(a)`, or `zero + bias·2^(d-8)` where `F(a)` is 0.
 //! - interlaced frames: the formula for each field by itself.

@@ -1,6 +1,7 @@
 //! Which algorithm computes a plan.
 
 use super::layout::Layout;
+use super::levels;
 use super::plan::{Abilities, Algorithm, Correlation, Job, Operation, PlanError, Taps};
 use super::spec::{FilterSpec, Method};
 
@@ -17,7 +18,8 @@ impl Algorithm {
             (Operation::Magnitude { x, y }, Algorithm::Separable) => separable(x) && separable(y),
             (Operation::Bilateral(_), Algorithm::Separable | Algorithm::Fft) => false,
             (_, Algorithm::Fft) => true,
-            (operation, Algorithm::Fast) => matches!(operation, Operation::Bilateral(_)),
+            (Operation::Bilateral(_), Algorithm::Fast) => levels::obstacle(layout, job).is_none(),
+            (_, Algorithm::Fast) => false,
         })
     }
 
@@ -63,9 +65,19 @@ pub(super) fn choose(
         possible.extend(able().filter_map(Algorithm::method).map(Method::nick));
         PlanError::Method {
             method: spec.method.nick(),
-            kernel: spec.kernel.nick(),
+            kernel: described(spec, layout, jobs),
             engine: abilities.engine,
             possible: possible.join(", "),
         }
     })
+}
+
+/// The kernel's name, and what it is of the settings that `method` cannot do.
+fn described(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> String {
+    let nick = spec.kernel.nick();
+    let mut obstacles = jobs.iter().filter_map(|job| levels::obstacle(layout, job));
+    match obstacles.next() {
+        Some(obstacle) if spec.method == Method::Fast => format!("{nick} with {obstacle}"),
+        _ => nick,
+    }
 }

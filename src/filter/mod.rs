@@ -4,6 +4,7 @@ mod formats;
 mod job;
 pub mod kernels;
 pub mod layout;
+pub mod levels;
 pub mod matrix;
 mod method;
 pub mod plan;

@@ -73,6 +73,8 @@ pub enum Algorithm {
     /// `auto` alone.
     Direct,
     Fft,
+    /// The bilateral [by levels](super::levels), not canonical: square windows, channels with a
+    /// weight of their own.
     Fast,
 }
 

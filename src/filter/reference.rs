@@ -3,10 +3,13 @@
 //! Written from the meaning of the properties, not from [`super::plan`]: it shares the float64
 //! coefficients of [`super::kernels`] and the description of the frame, and nothing else.
 
+mod levels;
+
 use super::kernels::{BilateralWindow, Coefficients, Filter, TRANSPARENT};
 use super::layout::{Channel, Group, Layout, Role};
+use super::levels::Grid;
 use super::plan::PlanError;
-use super::spec::{Alpha, Border, Distance, FilterSpec, Planes};
+use super::spec::{Alpha, Border, Distance, FilterSpec, Method, Planes};
 
 /// What one channel of a frame should hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +29,8 @@ pub struct Component {
 /// A frame to read: the bytes of each plane from its first row on, and its stride.
 pub type InputPlanes<'a> = [(&'a [u8], usize)];
 
-/// Filters a frame of `layout`, given as `planes`; with `interlaced` each field by itself.
+/// Filters a frame of `layout`, given as `planes`; with `interlaced` each field by itself. Of the
+/// methods, `fast` alone is a definition of its own, of channels that have a weight of their own.
 /// Components come in the order of the layout's groups and channels.
 ///
 /// # Errors
@@ -258,6 +262,11 @@ impl Context<'_> {
             Some(alpha) if self.premultiplies() && role != Role::Alpha => &images[alpha],
             _ => {
                 let guides = self.guides(index, images);
+                if let (Filter::Bilateral(window), Method::Fast, [image]) =
+                    (&self.filter, self.spec.method, &guides[..])
+                {
+                    return self.by_levels(image, window, index);
+                }
                 return self.apply(&images[index], &guides, 1.0);
             }
         };
@@ -288,6 +297,13 @@ impl Context<'_> {
             .filter(|(channel, _)| channel.role == Role::Colour)
             .map(|(_, image)| image)
             .collect()
+    }
+
+    fn by_levels(&self, image: &Image, window: &BilateralWindow, index: usize) -> Vec<f64> {
+        let sigma = window.sigma_color * self.layout.scale();
+        let grid = Grid::new(sigma, f64::from(self.layout.max_code()));
+        let zero = f64::from(self.group.channels[index].zero);
+        levels::filter(image, window, self.spec.border, &grid, (sigma, zero))
     }
 
     /// The filter on one image. The guides' values are `unit` times code values.

@@ -170,7 +170,7 @@ pub enum Method {
     #[enum_value(name = "Fourier transform, for large kernels", nick = "fft")]
     Fft,
     #[enum_value(
-        name = "Bilateral by weighted Gaussian levels (approximate)",
+        name = "Bilateral by weighted levels, approximate: square window, grey and YUV",
         nick = "fast"
     )]
     Fast,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gstcudaconv::engine::cpu::CpuEngine;
 use gstcudaconv::engine::{Engine, Frame, InputFrame, OutputFrame, PlaneSpan, Prepared};
-use gstcudaconv::filter::spec::{Alpha, Kernel};
+use gstcudaconv::filter::spec::{Alpha, Kernel, Method, Window};
 use gstcudaconv::filter::{FilterSpec, Layout, Plan};
 
 /// Time spent on one case, at least, after the warm-up.
@@ -53,6 +53,11 @@ fn cases() -> Vec<Case> {
         spec,
     };
     let bilateral = || radius(Kernel::Bilateral, 7);
+    let square = |method, of_radius| FilterSpec {
+        method,
+        window: Window::Square,
+        ..radius(Kernel::Bilateral, of_radius)
+    };
     vec![
         case("identity gray8 1080p", Gray8, HD, kernel(Kernel::Identity)),
         case("gauss3 gray8 1080p", Gray8, HD, kernel(Kernel::Gauss3)),
@@ -109,6 +114,42 @@ fn cases() -> Vec<Case> {
         case("gauss7 p010 1080p", P01010le, HD, kernel(Kernel::Gauss7)),
         case("bilateral r7 gray8 480p", Gray8, VGA, bilateral()),
         case("bilateral r7 gray8 1080p", Gray8, HD, bilateral()),
+        case(
+            "bilateral r7 square gray8 480p",
+            Gray8,
+            VGA,
+            square(Method::Auto, 7),
+        ),
+        case(
+            "bilateral r7 fast gray8 480p",
+            Gray8,
+            VGA,
+            square(Method::Fast, 7),
+        ),
+        case(
+            "bilateral r15 square gray8 480p",
+            Gray8,
+            VGA,
+            square(Method::Auto, 15),
+        ),
+        case(
+            "bilateral r15 fast gray8 480p",
+            Gray8,
+            VGA,
+            square(Method::Fast, 15),
+        ),
+        case(
+            "bilateral r15 square i420-10 480p",
+            I42010le,
+            VGA,
+            square(Method::Auto, 15),
+        ),
+        case(
+            "bilateral r15 fast i420-10 480p",
+            I42010le,
+            VGA,
+            square(Method::Fast, 15),
+        ),
         case("bilateral r7 i420 1080p", I420, HD, bilateral()),
         case("bilateral r7 i420-10 1080p", I42010le, HD, bilateral()),
         case("bilateral r7 rgb 1080p", Rgb, HD, bilateral()),

@@ -430,6 +430,10 @@ fn settings_that_cannot_be_done_are_an_error_of_settings_and_pass_nothing() {
                 &[("kernel", "gauss3"), ("method", "fast")],
                 &["fast", "naive"],
             ),
+            (
+                &[("kernel", "bilateral"), ("method", "fast")],
+                &["fast", "window=circle", "auto, "],
+            ),
         ] {
             if backend() == "cuda" && properties == [("method", "tile")] {
                 continue; // which the GPU has

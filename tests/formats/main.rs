@@ -4,6 +4,7 @@
 mod case;
 mod every_case;
 mod invariants;
+mod levels;
 mod metamorphic;
 mod properties;
 mod random;

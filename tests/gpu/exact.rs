@@ -407,6 +407,107 @@ fn separable_kernels_of_large_pictures() {
     tally.report("large pictures");
 }
 
+/// The mean of two pictures' squared differences, as the ratio to the largest code value in dB.
+fn decibels(a: &[u32], b: &[u32], max: u32) -> f64 {
+    let squares = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
+    let mean = squares.sum::<f64>() / a.len() as f64;
+    20.0 * f64::from(max).log10() - 10.0 * mean.log10()
+}
+
+/// What the README says of the two engines' results of `method=fast`, whose sums are of different
+/// precision: at 8 bits they differ by one code value at most, and at all depths by less than this.
+const LEAST_DECIBELS: f64 = 60.0;
+
+/// Of one frame.
+const MOST_TAPS: u32 = 4_000_000;
+
+/// Whatever the radius, the border and the samples: by levels the engines nearly agree. (Of noise,
+/// which has all levels in every tile.)
+#[test]
+fn the_bilateral_by_levels() {
+    let Some(engines) = engines() else { return };
+    let (mut frames, mut worst) = (0, f64::INFINITY);
+    let sizes: &[(u32, u32)] = match support::quick() {
+        true => &[(70, 37), (40, 23)],
+        false => &[(1, 1), (70, 9), (40, 23), (70, 37), (64, 64), (65, 130)],
+    };
+    for format in supported_formats() {
+        for &(width, height) in sizes {
+            let layout = support::layout(format, width, height);
+            for (turn, border) in all_of::<Border>().into_iter().enumerate() {
+                for (radius, sigma_space, sigma_color) in [
+                    (1, 1.0, 60.0),
+                    (7, 5.0, 25.0),
+                    (15, 5.0, 25.0),
+                    (27, 9.0, 10.0),
+                    (32, 100.0, 255.0),
+                ] {
+                    // The driver of the tests' own takes every tap by itself.
+                    let taps = u32::pow(2 * radius + 1, 2) * width * height;
+                    if taps > MOST_TAPS {
+                        continue;
+                    }
+                    if support::quick() && (turn + radius as usize) % 3 != 0 {
+                        continue;
+                    }
+                    let spec = FilterSpec {
+                        kernel: Kernel::Bilateral,
+                        method: Method::Fast,
+                        window: Window::Square,
+                        radius,
+                        sigma_space,
+                        sigma_color,
+                        border,
+                        // Beyond what bytes hold, where black is 16.
+                        border_value: 250.5,
+                        alpha: [Alpha::Copy, Alpha::Filter][turn % 2],
+                        ..FilterSpec::default()
+                    };
+                    let abilities = support::gpu_abilities();
+                    let Some(plan) = support::plan(&spec, Method::Fast, &layout, abilities) else {
+                        continue;
+                    };
+                    let heap = (Memory::Heap, TIGHT);
+                    let interlaced = turn == 2;
+                    let frame = || support::frame(&layout, frames + 1, heap, heap, interlaced);
+                    let gpu = support::on_gpu(&engines.gpu, &plan, frame());
+                    let abilities = &gstcudaconv::engine::cpu::ABILITIES;
+                    let cpu = support::plan(&spec, Method::Fast, &layout, abilities);
+                    let cpu = support::prepare(&engines.cpu, &cpu.expect("as the GPU"));
+                    let (cpu, timing) = cpu.submit(frame()).wait();
+                    timing.unwrap_or_else(|error| panic!("{error}"));
+                    let (gpu, cpu) = (
+                        support::output_codes(&layout, &gpu),
+                        support::output_codes(&layout, &cpu),
+                    );
+                    // Beyond this radius there is no room for a tile of words: the GPU takes the whole
+                    // window then.
+                    let whole = layout.depth > 8 && radius > 27;
+                    let off = gpu.iter().zip(&cpu).map(|(a, b)| a.abs_diff(*b)).max();
+                    let near = decibels(&gpu, &cpu, layout.max_code());
+                    let least = if whole { 55.0 } else { LEAST_DECIBELS };
+                    // One sample that is off by one makes a bad mean of few.
+                    let enough = near >= least || (layout.depth == 8 && gpu.len() < 1000);
+                    assert!(
+                        enough && (layout.depth > 8 || off <= Some(1)),
+                        "{} {width}x{height} {border:?} radius {radius}: {near:.1} dB, off by {off:?}",
+                        layout.format
+                    );
+                    worst = worst.min(near);
+                    frames += 1;
+                }
+            }
+        }
+    }
+    support::say(&format!(
+        "bilateral by levels           {frames} frames, {worst:.1} dB at least"
+    ));
+    assert!(frames > 0);
+}
+
 /// Pictures that fill a device have kernels of their own.
 #[test]
 fn the_bilateral_of_large_pictures() {

@@ -3,13 +3,14 @@
 use super::compute::jobs_by_plane;
 use crate::filter::Layout;
 use crate::filter::layout::Role;
+use crate::filter::levels;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Precision;
 
 /// Refuses what the code behind relies on never to meet.
 pub fn plan(plan: &Plan) -> Result<(), String> {
     match plan.algorithm {
-        Algorithm::Naive | Algorithm::Separable | Algorithm::Direct => {}
+        Algorithm::Naive | Algorithm::Separable | Algorithm::Direct | Algorithm::Fast => {}
         other => return Err(format!("the CPU engine has no {other:?} algorithm")),
     }
     if plan.precision != Precision::Fp32 {
@@ -20,6 +21,7 @@ pub fn plan(plan: &Plan) -> Result<(), String> {
     }
     for job in &plan.jobs {
         self::job(&plan.layout, job)?;
+        by_levels(plan, job)?;
     }
     for jobs in jobs_by_plane(&plan.jobs) {
         let jobs = &plan.jobs[jobs];
@@ -31,6 +33,19 @@ pub fn plan(plan: &Plan) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Refuses jobs that no levels can compute, for both engines.
+///
+/// # Errors
+/// A sentence on what is in the way.
+pub fn by_levels(plan: &Plan, job: &Job) -> Result<(), String> {
+    match levels::obstacle(&plan.layout, job) {
+        Some(obstacle) if plan.algorithm == Algorithm::Fast => {
+            Err(format!("levels cannot compute a bilateral with {obstacle}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses jobs that contradict themselves or the layout, for both engines.

@@ -15,6 +15,7 @@ use super::boxes::BoxJob;
 use super::byte_bilateral::ByteBilateralJob;
 use super::integer::IntegerJob;
 use super::isa::Isa;
+use super::levels::LevelsJob;
 use super::linear::LinearJob;
 use super::planes::{Field, InputPlanes, OutputPlanes};
 use super::streams::Streams;
@@ -71,6 +72,8 @@ enum JobWork {
     ByteBilateral(ByteBilateralJob),
     /// Any other bilateral.
     Bilateral(BilateralJob),
+    /// `method=fast`.
+    Levels(LevelsJob),
 }
 
 impl Part {
@@ -110,6 +113,9 @@ impl JobWork {
                 (BoxJob::new(layout, job, isa).map(JobWork::Box))
                     .or_else(|| IntegerJob::new(layout, job, isa).map(JobWork::Integer))
                     .unwrap_or_else(|| JobWork::Linear(LinearJob::new(layout, job)))
+            }
+            Operation::Bilateral(window) if plan.algorithm == Algorithm::Fast => {
+                JobWork::Levels(LevelsJob::new(&plan.layout, job, window))
             }
             Operation::Bilateral(window) => {
                 #[cfg(target_arch = "x86_64")]
@@ -224,6 +230,7 @@ impl Compiled {
             #[cfg(target_arch = "x86_64")]
             JobWork::ByteBilateral(bilateral) => bilateral.filter(isa, band, scratch),
             JobWork::Bilateral(bilateral) => bilateral.filter(isa, band, scratch),
+            JobWork::Levels(levels) => levels.filter(isa, band, scratch),
         });
     }
 }

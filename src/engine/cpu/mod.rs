@@ -11,6 +11,7 @@ mod compute;
 pub(super) mod correlate;
 mod integer;
 mod isa;
+mod levels;
 mod linear;
 mod naive;
 mod planes;
@@ -31,7 +32,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(super) use self::check::job as check_job;
+pub(super) use self::check::{by_levels as check_levels, job as check_job};
 use self::compute::Compiled;
 use self::isa::Isa;
 use self::worker::{Queue, Worker};
@@ -43,7 +44,12 @@ use crate::filter::spec::Precision;
 pub static ABILITIES: Abilities = Abilities {
     direct: |_, _| true,
     engine: "CPU",
-    algorithms: &[Algorithm::Separable, Algorithm::Direct, Algorithm::Naive],
+    algorithms: &[
+        Algorithm::Separable,
+        Algorithm::Direct,
+        Algorithm::Naive,
+        Algorithm::Fast,
+    ],
     precisions: &[Precision::Fp32],
 };
 

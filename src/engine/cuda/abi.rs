@@ -16,6 +16,8 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const MAX_RADIUS: usize = 32;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
 pub const DIRECT3_SUM: usize = 16;
+/// Most taps per axis of a bilateral by levels, filled up to whole eights.
+pub const FAST_TAPS: usize = 72;
 /// Rows of device planes that begin at multiples of this many bytes are read and written fastest.
 pub const ROW_ALIGNMENT: usize = 16;
 
@@ -132,6 +134,24 @@ pub struct BilateralLaunch {
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
+/// Parameter of the kernel of the bilateral by levels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FastLaunch {
+    pub frame: Frame,
+    pub radius_x: u32,
+    pub radius_y: u32,
+    pub taps_x: u32,
+    pub taps_y: u32,
+    pub count: u32,
+    pub first: f32,
+    pub spacing: f32,
+    pub reach: f32,
+    pub scale: f32,
+    pub reserved: u32,
+    pub weights: [[u32; FAST_TAPS]; 2],
+}
+
 /// Rows of interleaved bytes, for the kernels of 3 x 3 taps.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -231,6 +251,25 @@ impl Default for BilateralLaunch {
     }
 }
 
+impl Default for FastLaunch {
+    fn default() -> Self {
+        FastLaunch {
+            frame: Frame::default(),
+            radius_x: 0,
+            radius_y: 0,
+            taps_x: 0,
+            taps_y: 0,
+            count: 0,
+            first: 0.0,
+            spacing: 1.0,
+            reach: 0.0,
+            scale: 1.0,
+            reserved: 0,
+            weights: [[0; FAST_TAPS]; 2],
+        }
+    }
+}
+
 /// Floats that a line of `count` weights takes.
 pub fn line_length(count: usize) -> usize {
     count.next_multiple_of(4)
@@ -245,6 +284,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
 
 #[path = "abi/direct3.rs"]
 pub mod direct3;
+#[path = "abi/fast.rs"]
+pub mod fast;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[path = "abi/ladder.rs"]

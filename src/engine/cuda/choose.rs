@@ -10,7 +10,7 @@ use crate::filter::spec::{Border, Distance};
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
 const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
-/// Tiles of 32 x 64 of those kernels, which are blocks: with fewer, three for each of the 132
+/// Tiles of 32 x 64 of those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
 /// multiprocessors of an H200, some of these would have too little to do.
 const FEW_TILES: usize = 400;
 
@@ -46,6 +46,9 @@ pub fn kernel(
         (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
         (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
+        }
+        (Operation::Bilateral(bilateral), Algorithm::Fast) => {
+            return Some(by_levels(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
@@ -238,6 +241,26 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     }
 }
 
+/// The kernel that computes the bilateral `job` by levels, or, where there is no room for the tile of
+/// one, the whole window: it is no further from the definition than that is.
+fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+    use Kernel::*;
+    let of_height = |height| job.group.width.div_ceil(64) * job.group.height.div_ceil(height);
+    let (for_u8, for_u16) = match (of_height(64) < FEW_TILES, of_height(32) < FEW_TILES) {
+        (false, _) => (BilateralFastU8, BilateralFastU16),
+        (true, false) => (BilateralFastLowU8, BilateralFastLowU16),
+        (true, true) => (BilateralFastLowestU8, BilateralFastLowestU16),
+    };
+    let kernel = match layout.sample {
+        Sample::U8 => for_u8,
+        _ => for_u16,
+    };
+    match kernel.fits((bilateral.radius_x, bilateral.radius_y), Needs::default()) {
+        true => kernel,
+        false => of_bilateral(layout, job, bilateral),
+    }
+}
+
 /// The kernel that looks weights up for pictures as large as `job`'s.
 fn by_table(job: &Job, radius: (usize, usize)) -> Option<Kernel> {
     let tiles = job.group.width.div_ceil(32) * job.group.height.div_ceil(64);
@@ -388,6 +411,38 @@ mod tests {
             ..of(Gauss)
         };
         assert_eq!(kernels(Format::Gray8, &sigma), [SeparableU8R4]);
+    }
+
+    #[test]
+    fn levels_have_tiles_for_every_size_and_room_for_most_radii() {
+        let fast = |radius| FilterSpec {
+            method: spec::Method::Fast,
+            window: spec::Window::Square,
+            radius,
+            ..of(Bilateral)
+        };
+        let of_size = |format, size, radius| kernels_of(format, size, &fast(radius));
+        let hd = (1920, 1080);
+        assert_eq!(of_size(Format::Gray8, hd, 15), [BilateralFastU8]);
+        assert_eq!(
+            of_size(Format::I420, hd, 15),
+            [
+                BilateralFastU8,
+                BilateralFastLowestU8,
+                BilateralFastLowestU8
+            ]
+        );
+        assert_eq!(
+            of_size(Format::Gray8, (1280, 720), 15),
+            [BilateralFastLowU8]
+        );
+        assert_eq!(
+            of_size(Format::Gray8, (640, 480), 32),
+            [BilateralFastLowestU8]
+        );
+        assert_eq!(of_size(Format::Gray16Le, hd, 27), [BilateralFastU16]);
+        // No room: the whole window.
+        assert_eq!(of_size(Format::Gray16Le, hd, 28), [BilateralTileU16]);
     }
 
     #[test]

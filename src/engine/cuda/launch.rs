@@ -19,7 +19,9 @@ use crate::filter::spec::{Border, Precision};
 
 mod parameter;
 
-use self::parameter::{Parameter, bilateral_parameter, check_window, convolve_parameter, matrices};
+use self::parameter::{
+    Parameter, bilateral_parameter, check_window, convolve_parameter, fast_parameter, matrices,
+};
 
 /// A frame in device memory.
 #[derive(Clone, Copy)]
@@ -131,6 +133,10 @@ impl Launches {
         let kernel = choose::kernel(algorithm, &self.plan.layout, job, self.capability)
             .ok_or_else(|| format!("the GPU has no {algorithm:?} algorithm for this kernel"))?;
         let (parameter, weights) = match &job.operation {
+            Operation::Bilateral(bilateral) if kernel.parameter() == abi::Parameter::Fast => {
+                let max_code = self.plan.layout.max_code();
+                (fast_parameter(bilateral, max_code), Vec::new())
+            }
             Operation::Bilateral(bilateral) => {
                 let (launch, weights) = bilateral_parameter(bilateral);
                 (Parameter::Bilateral(launch), weights)
@@ -398,7 +404,7 @@ impl Step {
         };
         let from_device = self.kernel.weights() != Weights::Inline;
         let mut parameter = self.parameter.clone();
-        *parameter.weights() = if from_device { weights } else { 0 };
+        parameter.set_weights(if from_device { weights } else { 0 });
         let frame = parameter.frame();
         frame.jobs[..jobs.len()].copy_from_slice(jobs);
         frame.job_count = jobs.len() as u32;
@@ -455,6 +461,7 @@ fn check(plan: &Plan) -> Result<(), String> {
     }
     for job in &plan.jobs {
         cpu::check_job(&plan.layout, job)?;
+        cpu::check_levels(plan, job)?;
         if job.group.channels.len() > MAX_CHANNELS {
             return Err(format!(
                 "a group of {} channels; the kernels take {MAX_CHANNELS}",

@@ -47,6 +47,7 @@ pub static ABILITIES: Abilities = Abilities {
         Algorithm::Separable,
         Algorithm::Tile,
         Algorithm::Naive,
+        Algorithm::Fast,
     ],
     direct: choose::has_direct,
     precisions: &[Precision::Fp32],

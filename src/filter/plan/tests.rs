@@ -1,5 +1,5 @@
 use super::*;
-use crate::filter::spec::{Kernel, Method, Planes};
+use crate::filter::spec::{Kernel, Method, Planes, Window};
 
 const CPU: Abilities = Abilities {
     direct: |_, _| true,
@@ -437,9 +437,75 @@ fn auto_never_takes_what_is_not_canonical() {
     assert_eq!(of(Kernel::Gauss, Method::Auto), Ok(Algorithm::Tile));
     assert_eq!(of(Kernel::Bilateral, Method::Auto), Ok(Algorithm::Tile));
     assert_eq!(of(Kernel::Gauss, Method::Fft), Ok(Algorithm::Fft));
-    assert_eq!(of(Kernel::Bilateral, Method::Fast), Ok(Algorithm::Fast));
     assert!(of(Kernel::Gauss, Method::Fast).is_err());
     assert!(of(Kernel::Bilateral, Method::Fft).is_err());
+    let auto_of_square = FilterSpec {
+        window: Window::Square,
+        ..spec(Kernel::Bilateral)
+    };
+    let plan = Plan::new(&auto_of_square, &layout, &abilities).unwrap();
+    assert_eq!(plan.algorithm, Algorithm::Tile);
+}
+
+#[test]
+fn levels_are_refused_where_they_cannot_be_with_what_stands_in_the_way() {
+    let abilities = Abilities {
+        algorithms: &[Algorithm::Naive, Algorithm::Fast],
+        ..CPU
+    };
+    let fast = FilterSpec {
+        method: Method::Fast,
+        window: Window::Square,
+        ..spec(Kernel::Bilateral)
+    };
+    let of = |spec: &FilterSpec, format| {
+        let plan = Plan::new(spec, &layout(format), &abilities);
+        plan.map(|plan| plan.algorithm).map_err(|e| e.to_string())
+    };
+    let can = |text| {
+        format!(
+            "method=fast cannot compute kernel=bilateral with {text} on the CPU; possible are auto, naive"
+        )
+    };
+    use gst_video::VideoFormat as Format;
+    for format in [
+        Format::Gray8,
+        Format::I420,
+        Format::P01010le,
+        Format::Yuy2,
+        Format::Ayuv,
+    ] {
+        assert_eq!(of(&fast, format), Ok(Algorithm::Fast), "{format:?}");
+    }
+    let circle = FilterSpec {
+        window: Window::Circle,
+        ..fast.clone()
+    };
+    assert_eq!(of(&circle, Format::Nv12), Err(can("window=circle")));
+    for format in [Format::Rgb, Format::Gbr, Format::Rgba64Le] {
+        assert_eq!(
+            of(&fast, format),
+            Err(can("one weight for the three colours of RGB"))
+        );
+    }
+    let premultiplied = FilterSpec {
+        alpha: Alpha::Premultiply,
+        ..fast.clone()
+    };
+    assert_eq!(
+        of(&premultiplied, Format::Ayuv),
+        Err(can("alpha=premultiply"))
+    );
+    for format in [Format::Gray8, Format::Gray16Le, Format::I42012le] {
+        let sigma = |sigma_color| FilterSpec {
+            sigma_color,
+            ..fast.clone()
+        };
+        assert_eq!(of(&sigma(4.0), format), Ok(Algorithm::Fast));
+        assert_eq!(of(&sigma(3.99), format), Err(can("a sigma-color below 4")));
+        // A copy.
+        assert_eq!(of(&sigma(0.0), format), Ok(Algorithm::Fast));
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use figures::Figures;
 use gst::prelude::*;
 use gstcudaconv::engine::cuda::CudaEngine;
 use gstcudaconv::filter::plan::Plan;
-use gstcudaconv::filter::spec::{Kernel, Method};
+use gstcudaconv::filter::spec::{Kernel, Method, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
 use line::{Line, Memory};
 
@@ -119,9 +119,20 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
             if name == "bilateral-r15" && format != "GRAY8" {
                 continue;
             }
-            for method in [Method::Auto, Method::Naive, Method::Tile, Method::Separable] {
+            for method in [
+                Method::Auto,
+                Method::Naive,
+                Method::Tile,
+                Method::Separable,
+                Method::Fast,
+            ] {
                 let spec = FilterSpec {
                     method,
+                    // The only one that levels can do.
+                    window: match method {
+                        Method::Fast => Window::Square,
+                        _ => spec.window,
+                    },
                     ..spec.clone()
                 };
                 let abilities = &gstcudaconv::engine::cuda::ABILITIES;

@@ -43,6 +43,11 @@ fn chain_row_body<S: Simd>(simd: S, taps: &[Tap], samples: &[f32], out: &mut [f3
         unsafe { chain_block::<S, BLOCK>(simd, taps, samples, out, x) };
         x += BLOCK * S::LANES;
     }
+    while x + BLOCK / 2 * S::LANES <= reach {
+        // SAFETY: as above.
+        unsafe { chain_block::<S, { BLOCK / 2 }>(simd, taps, samples, out, x) };
+        x += BLOCK / 2 * S::LANES;
+    }
     while x < reach {
         // SAFETY: `reach` is a multiple of LANES, so x + LANES is at most `reach`.
         unsafe { chain_block::<S, 1>(simd, taps, samples, out, x) };

@@ -2,6 +2,7 @@
 
 pub mod boxes;
 pub mod chain;
+pub mod levels;
 pub mod samples;
 pub mod strided;
 pub mod sums;

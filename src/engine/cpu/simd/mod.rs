@@ -44,7 +44,7 @@ const LEAST_EXPONENT: f32 = -126.0;
 /// `2^a` of `a` up to 0 to a relative 2.2e-7: a whole number of exponent, and the polynomial of the
 /// rest.
 #[inline(always)]
-fn exp2_of(a: f32) -> f32 {
+pub fn exp2_of(a: f32) -> f32 {
     let a = if a > LEAST_EXPONENT {
         a
     } else {

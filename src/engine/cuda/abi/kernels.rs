@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS};
+use super::{Frame, Job, MAX_JOBS, fast};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,6 +11,8 @@ pub enum Parameter {
     Bilateral,
     /// [`super::Direct3Launch`]
     Direct3,
+    /// [`super::FastLaunch`]
+    Fast,
 }
 
 /// Where a kernel reads its weights.
@@ -94,6 +96,7 @@ modules! {
     BilateralWideTableU8 = "bilateral_wide_table_u8",
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
+    BilateralFast = "bilateral_fast",
 }
 
 impl Module {
@@ -196,6 +199,16 @@ kernels! {
     /// Three packed differences at once: joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
+    /// By weighted levels: channels with a weight of their own, without premultiplication, whole
+    /// rectangles for which there is room.
+    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    /// The same function in lower tiles, for pictures that have few of the others.
+    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
+    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    /// The same three with twice the bytes for a sample in shared memory.
+    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
+    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
 }
 
 /// A grid or a block, in blocks or threads.
@@ -248,6 +261,14 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
     }
 }
 
+/// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
+fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
+    let taps = |radius| fast::whole_runs(2 * radius + 1);
+    let (pitch, rows) = (64 + taps(radius.0), height + taps(radius.1));
+    // The sums across, the strips of eight warps, the samples; and what is not dynamic.
+    64 * rows + 32 * pitch + rows * pitch * bytes / 4 + 16
+}
+
 /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
 fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Needs) -> usize {
     use Kernel::*;
@@ -271,6 +292,12 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
         BilateralJointU8 => {
             let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
             exponents + (32 + 2 * radius.0) * rows
+        }
+        BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
+            by_levels(height, radius, size_of::<u8>())
+        }
+        BilateralFastU16 | BilateralFastLowU16 | BilateralFastLowestU16 => {
+            by_levels(height, radius, size_of::<u16>())
         }
         _ => 0,
     };

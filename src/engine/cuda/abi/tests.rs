@@ -50,6 +50,7 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(BilateralLaunch, inline_weights);
     same!(Direct3Plane, offset);
     same!(Direct3Launch, planes);
+    same!(FastLaunch, weights);
     // All parameters of a kernel together.
     assert!(size_of::<BilateralLaunch>().max(size_of::<ConvolveLaunch>()) <= 4096);
 }
@@ -169,6 +170,20 @@ fn members_stand_in_the_order_of_the_header() {
         weights,
         planes
     });
+    same!(FastLaunch {
+        frame,
+        radius_x,
+        radius_y,
+        taps_x,
+        taps_y,
+        count,
+        first,
+        spacing,
+        reach,
+        scale,
+        reserved,
+        weights
+    });
     same!(BilateralLaunch {
         frame,
         weights,
@@ -190,6 +205,7 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("INLINE_WEIGHTS"), INLINE_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
+    assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
     for (name, value) in [
         ("COPY", action::COPY),
         ("FILL", action::FILL),
@@ -299,6 +315,9 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
     assert!(Kernel::BilateralTileU16.fits(all, one));
     assert!(Kernel::BilateralTileU16.fits((27, 27), several));
     assert!(!Kernel::BilateralTileU16.fits((28, 28), several));
+    assert!(Kernel::BilateralFastU8.fits(all, one));
+    assert!(Kernel::BilateralFastU16.fits((27, 27), one));
+    assert!(!Kernel::BilateralFastU16.fits((28, 28), one));
 }
 
 /// The ladder's header against its mirror.

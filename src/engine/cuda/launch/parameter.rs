@@ -1,6 +1,7 @@
 //! The structures that kernels take, of a plan's operations.
 
 use crate::engine::cuda::abi;
+use crate::filter::levels::Levels;
 use crate::filter::plan::{Bilateral, Correlation, Operation, Taps};
 use crate::filter::spec::Distance;
 
@@ -8,6 +9,7 @@ use crate::filter::spec::Distance;
 pub enum Parameter {
     Convolve(Box<abi::ConvolveLaunch>),
     Bilateral(Box<abi::BilateralLaunch>),
+    Fast(Box<abi::FastLaunch>),
 }
 
 impl Clone for Parameter {
@@ -15,6 +17,7 @@ impl Clone for Parameter {
         match self {
             Parameter::Convolve(launch) => Parameter::Convolve(launch.clone()),
             Parameter::Bilateral(launch) => Parameter::Bilateral(launch.clone()),
+            Parameter::Fast(launch) => Parameter::Fast(launch.clone()),
         }
     }
 }
@@ -24,13 +27,17 @@ impl Parameter {
         match self {
             Parameter::Convolve(launch) => &mut launch.frame,
             Parameter::Bilateral(launch) => &mut launch.frame,
+            Parameter::Fast(launch) => &mut launch.frame,
         }
     }
 
-    pub fn weights(&mut self) -> &mut u64 {
+    /// Says where in device memory the weights are.
+    pub fn set_weights(&mut self, address: u64) {
         match self {
-            Parameter::Convolve(launch) => &mut launch.weights,
-            Parameter::Bilateral(launch) => &mut launch.weights,
+            Parameter::Convolve(launch) => launch.weights = address,
+            Parameter::Bilateral(launch) => launch.weights = address,
+            // They are all in the launch.
+            Parameter::Fast(_) => (),
         }
     }
 
@@ -38,6 +45,7 @@ impl Parameter {
         match self {
             Parameter::Convolve(launch) => (&raw const **launch).cast(),
             Parameter::Bilateral(launch) => (&raw const **launch).cast(),
+            Parameter::Fast(launch) => (&raw const **launch).cast(),
         }
     }
 }
@@ -124,6 +132,22 @@ pub fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>,
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (launch, weights)
+}
+
+/// The parameter of a bilateral by levels.
+pub fn fast_parameter(bilateral: &Bilateral, max_code: u32) -> Parameter {
+    let levels = Levels::new(bilateral, max_code);
+    let scale = (-levels.exponent).sqrt();
+    let mut launch = Box::new(abi::FastLaunch {
+        count: levels.count as u32,
+        first: levels.first,
+        spacing: levels.spacing,
+        reach: levels.reach * scale,
+        scale,
+        ..abi::FastLaunch::default()
+    });
+    launch.set_weights(&levels.horizontal, &levels.vertical);
+    Parameter::Fast(launch)
 }
 
 /// Weights travel in the launch if they all fit.

@@ -87,6 +87,7 @@ fn check_entry(entry: &Entry) {
             abi::Parameter::Convolve => size_of::<abi::ConvolveLaunch>(),
             abi::Parameter::Direct3 => size_of::<abi::Direct3Launch>(),
             abi::Parameter::Bilateral => size_of::<abi::BilateralLaunch>(),
+            abi::Parameter::Fast => size_of::<abi::FastLaunch>(),
         },
         Known::Ladder(_) => size_of::<ladder::LadderLaunch>(),
     };

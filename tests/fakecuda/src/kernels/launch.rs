@@ -2,13 +2,14 @@
 
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
+use super::fast;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
-    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, Frame, INLINE_WEIGHTS, Job,
-    Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, border, distance,
-    line_length, matrix, sample,
+    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, FastLaunch, Frame,
+    INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Needs, Parameter, Weights,
+    action, border, distance, line_length, matrix, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -19,6 +20,7 @@ use crate::world::Handle;
 pub enum Filter {
     Linear(Box<ConvolveLaunch>),
     Bilateral(Box<BilateralLaunch>),
+    Fast(Box<FastLaunch>),
 }
 
 /// A launch that was checked, with the device memory that it touches.
@@ -58,6 +60,10 @@ impl Launch {
             // SAFETY: as above.
             Parameter::Bilateral => Filter::Bilateral(Box::new(unsafe {
                 parameter.cast::<BilateralLaunch>().read_unaligned()
+            })),
+            // SAFETY: as above.
+            Parameter::Fast => Filter::Fast(Box::new(unsafe {
+                parameter.cast::<FastLaunch>().read_unaligned()
             })),
         };
         let frame = filter.frame();
@@ -177,6 +183,7 @@ impl Launch {
             }
             (None, Filter::Linear(launch)) => &launch.inline_weights,
             (None, Filter::Bilateral(launch)) => &launch.inline_weights,
+            (None, Filter::Fast(_)) => &[],
         };
         for (job, planes) in jobs(self.filter.frame()).iter().zip(&self.planes) {
             for plane in planes {
@@ -225,6 +232,9 @@ impl Launch {
                     }
                     results
                 }
+                Filter::Fast(launch) => {
+                    fast::filter(launch, own, plane.channel.zero, width, height)
+                }
                 Filter::Bilateral(launch) => {
                     let takes_part = |index: usize| job.joint >> index & 1 == 1;
                     let joint = if takes_part(index) {
@@ -244,11 +254,38 @@ impl Launch {
     }
 }
 
+/// Which of the kernels of one function it is: those of the bilateral by levels differ in the samples
+/// for which there is room in shared memory, and in the height of their tiles.
+pub fn variant(kernel: Kernel, launch: &Launch) -> Kernel {
+    use Kernel::*;
+    if kernel != BilateralFastU8 {
+        return kernel;
+    }
+    let frame = launch.filter.frame();
+    let variants = match frame.sample {
+        sample::U8 => [BilateralFastU8, BilateralFastLowU8, BilateralFastLowestU8],
+        _ => [
+            BilateralFastU16,
+            BilateralFastLowU16,
+            BilateralFastLowestU16,
+        ],
+    };
+    let margin = launch.filter.margin();
+    let height = |kernel: Kernel| kernel.tile_height(&frame.jobs[0], margin);
+    let fits = |kernel: &Kernel| kernel.fits(margin, Needs::default());
+    let found = variants.into_iter().filter(fits);
+    let found = found
+        .into_iter()
+        .find(|&kernel| height(kernel) == frame.tile_height);
+    found.unwrap_or_else(|| violation!("no kernel has tiles of {} rows", frame.tile_height))
+}
+
 impl Filter {
     pub fn frame(&self) -> &Frame {
         match self {
             Filter::Linear(launch) => &launch.frame,
             Filter::Bilateral(launch) => &launch.frame,
+            Filter::Fast(launch) => &launch.frame,
         }
     }
 
@@ -256,6 +293,7 @@ impl Filter {
         match self {
             Filter::Linear(launch) => Linear::new(launch, &[]).margin(),
             Filter::Bilateral(launch) => Bilateral::new(launch, &[]).margin(),
+            Filter::Fast(launch) => fast::margin(launch),
         }
     }
 
@@ -264,6 +302,7 @@ impl Filter {
         match self {
             Filter::Linear(launch) => check_linear(launch),
             Filter::Bilateral(launch) => check_bilateral(launch),
+            Filter::Fast(launch) => fast::check(launch),
         }
     }
 
@@ -277,6 +316,7 @@ impl Filter {
             Filter::Bilateral(launch) => {
                 (launch.radius_x as usize + 1) * (launch.radius_y as usize + 1)
             }
+            Filter::Fast(_) => 0,
         }
     }
 
@@ -297,6 +337,7 @@ impl Filter {
         let address = match self {
             Filter::Linear(launch) => launch.weights,
             Filter::Bilateral(launch) => launch.weights,
+            Filter::Fast(_) => 0,
         };
         if !address.is_multiple_of(16) {
             violation!("the weights at {address:#x} are not aligned");

@@ -11,7 +11,8 @@ use crate::violation;
 /// Ends the process when `kernel` cannot compute what is asked of it.
 pub fn check(kernel: Kernel, filter: &Filter) {
     let frame = filter.frame();
-    if takes_words(kernel) != (frame.sample != sample::U8) {
+    let either = kernel == Kernel::BilateralFastU8;
+    if !either && takes_words(kernel) != (frame.sample != sample::U8) {
         violation!("{} for samples of kind {}", kernel.name(), frame.sample);
     }
     let missing = missing(kernel, filter);
@@ -112,6 +113,15 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
             unless(edge_is_code(frame, several), "a fraction beyond the edge");
         }
+        BilateralFastU8
+        | BilateralFastLowU8
+        | BilateralFastLowestU8
+        | BilateralFastU16
+        | BilateralFastLowU16
+        | BilateralFastLowestU16 => {
+            unless(!needs.joint, "joint weights");
+            unless(!needs.premultiplied, "premultiplication");
+        }
         ConvolveNaiveU8 | ConvolveNaiveU16 | ConvolveTileU8 | ConvolveTileU16
         | BilateralNaiveU8 | BilateralNaiveU16 => {}
     }
@@ -187,7 +197,7 @@ impl Filter {
     fn is_separable(&self) -> bool {
         match self {
             Filter::Linear(launch) => kernels(launch).iter().all(|taps| taps.separable == 1),
-            Filter::Bilateral(_) => false,
+            Filter::Bilateral(_) | Filter::Fast(_) => false,
         }
     }
 
@@ -243,13 +253,13 @@ impl Filter {
     fn kernel_count(&self) -> u32 {
         match self {
             Filter::Linear(launch) => launch.kernel_count,
-            Filter::Bilateral(_) => 0,
+            Filter::Bilateral(_) | Filter::Fast(_) => 0,
         }
     }
 
     fn distance(&self) -> Option<u32> {
         match self {
-            Filter::Linear(_) => None,
+            Filter::Linear(_) | Filter::Fast(_) => None,
             Filter::Bilateral(launch) => Some(launch.distance),
         }
     }

@@ -4,10 +4,11 @@
 
 mod bilateral;
 mod direct3;
+mod fast;
 mod image;
 pub mod ladder;
 pub mod launch;
 mod limits;
 mod linear;
 
-pub use launch::Launch;
+pub use launch::{Launch, variant};
