@@ -450,7 +450,7 @@ fn the_bilateral_by_levels() {
                     if taps > MOST_TAPS {
                         continue;
                     }
-                    if support::quick() && (turn + radius as usize) % 3 != 0 {
+                    if support::quick() && !(turn + radius as usize).is_multiple_of(3) {
                         continue;
                     }
                     let spec = FilterSpec {
