@@ -362,18 +362,19 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
         filter_tile<KIND>(tile, launch, edges[warp]);
 }
 
-#define SEPARABLE_MATRIX(name, kind)                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS, 4)          \
+// With so many blocks of a multiprocessor that registers suffice.
+#define SEPARABLE_MATRIX(name, kind, blocks)                          \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
         name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
         separable_matrix<kind>(launch);                               \
     }
 
 #ifdef SEPARABLE_MATRIX_U8
-SEPARABLE_MATRIX(separable_matrix_u8, SMALL)
+SEPARABLE_MATRIX(separable_matrix_u8, SMALL, 5)
 #endif
 #ifdef SEPARABLE_MATRIX_LARGE_U8
-SEPARABLE_MATRIX(separable_matrix_large_u8, LARGE)
+SEPARABLE_MATRIX(separable_matrix_large_u8, LARGE, 4)
 #endif
 #ifdef SEPARABLE_MATRIX_DIVIDED_U8
-SEPARABLE_MATRIX(separable_matrix_divided_u8, DIVIDED)
+SEPARABLE_MATRIX(separable_matrix_divided_u8, DIVIDED, 4)
 #endif

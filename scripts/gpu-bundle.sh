@@ -20,7 +20,7 @@ case ${1:-} in -h | --help) usage; exit 0 ;; esac
 
 bundle=$root/.gpu
 # The most that all of it may take, in MiB.
-limit=40
+limit=56
 
 # The launcher can do without all but the first five; the others are for decoding and comparing.
 plugins=(coreelements app videotestsrc videoconvertscale rawparse

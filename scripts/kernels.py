@@ -19,6 +19,20 @@ TARGET = "compute_75"
 # A source with such a line is for later ones alone.
 NEEDS = re.compile(r"^// Needs (compute_\d+)\.$", re.MULTILINE)
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"]
+# Of a multiprocessor, as the CUDA C++ Programming Guide has them (compute capabilities, technical
+# specifications): most threads, most blocks, bytes of shared memory, and bytes of that which each block
+# takes besides its own.
+MULTIPROCESSORS = {
+    "sm_75": (1024, 16, 64 << 10, 0),
+    "sm_80": (2048, 32, 164 << 10, 1 << 10),
+    "sm_86": (1536, 16, 100 << 10, 1 << 10),
+    "sm_89": (1536, 24, 100 << 10, 1 << 10),
+    "sm_90": (2048, 32, 228 << 10, 1 << 10),
+}
+# Of all of them: registers, and how many a warp gets at a time.
+REGISTERS = 65536
+REGISTERS_AT_A_TIME = 256
+WARP = 32
 # What the checked-in PTX may take in all.
 MOST_BYTES = 3_000_000
 
@@ -101,6 +115,24 @@ def parse_report(report):
     return found
 
 
+def occupancy(resources, threads, architecture):
+    """Threads that a multiprocessor holds, in percent of the most that it can; without the shared memory
+    that a launch asks for."""
+    most_threads, most_blocks, shared, beside = MULTIPROCESSORS[architecture]
+    of_warp = -(-resources.registers * WARP // REGISTERS_AT_A_TIME) * REGISTERS_AT_A_TIME
+    warps = -(-threads // WARP)
+    blocks = min(most_blocks, most_threads // threads, REGISTERS // of_warp // warps)
+    if resources.shared:
+        blocks = min(blocks, shared // (resources.shared + beside))
+    return 100 * blocks * threads // most_threads
+
+
+def threads_of(ptx):
+    """Threads of a block by kernel, where the text `ptx` says: {kernel: threads}."""
+    found = re.findall(r"\.entry (\w+)\((?:[^{]*?)\.maxntid (\d+), 1, 1", ptx)
+    return {kernel: int(threads) for kernel, threads in found}
+
+
 def target_of(source):
     """The architecture that the PTX of `source` is for."""
     needs = NEEDS.search(source.read_text(encoding="utf-8"))
@@ -147,16 +179,22 @@ def report(tools, files):
     """Prints the table and returns the sentences on what is wrong."""
     faults = []
     architectures = " ".join(f"{name:>6}" for name in ARCHITECTURES)
-    print(f"{'registers of a thread':<34}{architectures}  shared bytes")
+    print(f"{'registers of a thread, occupancy in %':<38}{architectures}  shared bytes")
     for file in files:
-        target = re.search(r"^\.target (sm_\d+)", file.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        text = file.read_text(encoding="utf-8")
+        target = re.search(r"^\.target (sm_\d+)", text, re.MULTILINE)[1]
         able = [name for name in ARCHITECTURES if number_of(name) >= number_of(target)]
         by_architecture = {name: tools.assemble(file, name) for name in able}
+        threads = threads_of(text)
         print(f"{file.name}, {file.stat().st_size / 1000:.0f} kB")
         for kernel in sorted(by_architecture[able[0]]):
             resources = {name: found[kernel] for name, found in by_architecture.items()}
             registers = " ".join(f"{resources[name].registers if name in able else '-':>6}" for name in ARCHITECTURES)
-            print(f"  {kernel:<32}{registers}  {max(found.shared for found in resources.values()):>6}")
+            print(f"  {kernel:<36}{registers}  {max(found.shared for found in resources.values()):>6}")
+            if kernel in threads:
+                held = {name: occupancy(resources[name], threads[kernel], name) for name in able}
+                held = " ".join(f"{held.get(name, '-'):>6}" for name in ARCHITECTURES)
+                print(f"  {f'  in blocks of {threads[kernel]}':<36}{held}")
             for name, found in resources.items():
                 if found.spills or found.stack:
                     faults.append(f"{kernel} on {name}: {found.spills} bytes spilled, {found.stack} bytes of stack")
