@@ -6,6 +6,8 @@ mod common;
 mod budget;
 mod callbacks;
 mod changes;
+mod crowd;
+mod dmabuf;
 mod errors;
 mod events;
 mod flow;

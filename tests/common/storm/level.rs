@@ -24,7 +24,6 @@ pub struct Level {
 }
 
 /// What was there after each episode.
-#[derive(Default)]
 pub struct Levels {
     all: Vec<Level>,
 }
@@ -46,6 +45,13 @@ fn median(of: impl Iterator<Item = usize>) -> usize {
 }
 
 impl Levels {
+    /// With room for `episodes`, so that the record itself takes the same memory all along.
+    pub fn with_room(episodes: usize) -> Self {
+        Levels {
+            all: Vec::with_capacity(episodes),
+        }
+    }
+
     pub fn measure(&mut self) -> Level {
         let level = Level {
             in_use_kib: heap::bytes_in_use() / 1024,

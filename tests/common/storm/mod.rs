@@ -19,6 +19,8 @@ use level::Levels;
 
 /// An episode takes a second or two; beyond this it hangs.
 const EPISODE_LIMIT: Duration = Duration::from_secs(120);
+/// In a second; there are one or two.
+const MOST_EPISODES: usize = 8;
 /// How often a long storm tells how it goes.
 const TELLING: Duration = Duration::from_secs(30);
 /// Where the row of seeds starts if nothing else is said.
@@ -40,7 +42,7 @@ pub fn duration() -> Duration {
 pub fn rage() {
     let first = number_from_environment("CUDACONV_STORM_SEED").unwrap_or(FIRST_SEED);
     let begun = Instant::now();
-    let mut levels = Levels::default();
+    let mut levels = Levels::with_room(MOST_EPISODES * duration().as_secs() as usize);
     let mut totals = Totals::default();
     let mut seed = first;
     let mut told = Duration::ZERO;

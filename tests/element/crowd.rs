@@ -1,0 +1,191 @@
+//! Many of them in one process: what they share, and what they cost together.
+
+use std::time::{Duration, Instant};
+
+use gst::prelude::*;
+
+use crate::common::frames::{DURATION, assert_raised, filled, gray, planes, raw};
+use crate::common::pads::Pads;
+use crate::common::pools::ShortPool;
+use crate::common::watchdog::{measured, thread_names, watched};
+use crate::common::{heap, isolated, raising};
+
+/// Reported: many filters of large frames in one process take memory without bound, or the last
+/// ones take the process down with them.
+#[test]
+fn sixty_four_4k_streams_take_a_few_frames_each_and_give_them_back() {
+    watched(|| {
+        isolated::passes("crowd::alone_sixty_four", &heap::COUNTED);
+    });
+}
+
+const CROWD: usize = 64;
+/// In flight in each of them, unless told otherwise.
+const DEPTH: usize = 2;
+
+#[test]
+#[ignore = "sixty_four_4k_streams_take_a_few_frames_each_and_give_them_back runs it"]
+fn alone_sixty_four() {
+    if !isolated::is_alone() {
+        return;
+    }
+    watched(|| {
+        let caps = raw("I420", 3840, 2160);
+        let frame = filled(&caps, 0, 20);
+        let one = |caps: &gst::Caps, frame: &gst::Buffer| {
+            let pads = Pads::around(raising());
+            pads.begin(caps);
+            assert_eq!(pads.src.push(frame.clone()), Ok(gst::FlowSuccess::Ok));
+            pads.wait_buffers(1);
+            pads
+        };
+        // What is made once for all of them.
+        drop(one(&caps, &frame));
+        let (before, threads) = (heap::bytes_in_use(), thread_names().len());
+        let crowd: Vec<_> = (0..CROWD).map(|_| one(&caps, &frame)).collect();
+        let each = (heap::bytes_in_use() - before) / CROWD;
+        let frames = each as f64 / frame.size() as f64;
+        // The output pool's, as many as are in flight and one that downstream has, and one more.
+        assert!(
+            frames <= (DEPTH + 2) as f64,
+            "{frames:.1} frames of memory each"
+        );
+        // One thread that pushes and one that takes the frames in turn; those that help it filter
+        // are shared.
+        let more = thread_names().len().saturating_sub(threads);
+        assert!(
+            more <= 2 * CROWD + 2,
+            "{more} more threads for {CROWD} streams"
+        );
+        for pads in &crowd {
+            let luma = &planes(&caps, &pads.buffers()[0])[0];
+            assert!(luma.iter().all(|value| *value == 21));
+        }
+        drop(crowd);
+        let left = heap::bytes_in_use().saturating_sub(before);
+        assert!(left < frame.size() / 16, "{left} bytes are not given back");
+    });
+}
+
+/// Reported: where memory runs out in one stream the whole process fails, or rubbish is shown.
+#[test]
+fn memory_that_runs_out_ends_that_stream_with_a_clear_error_and_no_other() {
+    watched(|| {
+        let other = Pads::raising();
+        other.push_all(0..3);
+        let short = Pads::around(raising());
+        let pool = ShortPool::make(2);
+        short.answer_allocation(move |query| {
+            query.add_allocation_pool(Some(&pool), 32 * 24, 0, 0);
+            true
+        });
+        short.begin(&gray());
+        // Downstream keeps them, so that a third is needed.
+        short.push_all(0..2);
+        assert_eq!(short.push(2), Err(gst::FlowError::Error));
+        let error = short.wait_error();
+        assert!(error.matches(gst::ResourceError::NoSpaceLeft), "{error}");
+        short.wait_buffers(2);
+        assert_raised(&short.buffers(), 0..2);
+        short.stop();
+        other.push_all(3..6);
+        other.wait_buffers(6);
+        assert_raised(&other.buffers(), 0..6);
+    });
+}
+
+/// Reported: a pool that gets no memory at all hangs the start, or lets frames pass unfiltered.
+#[test]
+fn a_pool_without_any_memory_is_replaced() {
+    watched(|| {
+        let pads = Pads::around(raising());
+        let pool = ShortPool::make(0);
+        pads.answer_allocation(move |query| {
+            // Starting takes what the minimum says.
+            query.add_allocation_pool(Some(&pool), 32 * 24, 2, 0);
+            true
+        });
+        pads.begin(&gray());
+        pads.push_all(0..2);
+        pads.wait_buffers(2);
+        assert_raised(&pads.buffers(), 0..2);
+    });
+}
+
+/// Reported: with several filters in a process each takes a core for itself while it waits.
+#[test]
+fn eight_streams_at_their_pace_cost_no_more_than_their_frames() {
+    watched(|| {
+        isolated::passes("crowd::alone_eight", &[]);
+    });
+}
+
+const STREAMS: usize = 8;
+/// Of each stream.
+const FRAMES: u64 = 40;
+
+/// What the clock `id` of this process or thread counted so far.
+fn cpu_time(id: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` outlives the call.
+    let answer = unsafe { libc::clock_gettime(id, &mut time) };
+    assert_eq!(answer, 0, "the clock tells");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// CPU time of the process for `round` after `round`, each begun `pace` after the one before it.
+fn cost(pace: Duration, rounds: u64, mut round: impl FnMut(u64)) -> (Duration, Duration) {
+    let (begun, before) = (Instant::now(), cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID));
+    for number in 0..rounds {
+        // Pace alone: nothing waits for anything to have happened by then.
+        let due = begun + pace * number as u32;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        round(number);
+    }
+    let cost = cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID) - before;
+    (cost, begun.elapsed())
+}
+
+fn check_cost() -> Result<(), String> {
+    let caps = raw("I420", 1920, 1080);
+    let frame = filled(&caps, 0, 20);
+    let make = || {
+        let pads = Pads::around(raising());
+        pads.begin(&caps);
+        pads
+    };
+    let push = |pads: &Pads, number: u64| {
+        assert_eq!(pads.src.push(frame.clone()), Ok(gst::FlowSuccess::Ok));
+        if number % 8 == 7 {
+            pads.wait_buffers(8);
+            pads.forget();
+        }
+    };
+    let alone = make();
+    let frames = FRAMES * STREAMS as u64;
+    let (busy, _) = cost(Duration::ZERO, frames, |number| push(&alone, number));
+    drop(alone);
+    let crowd: Vec<_> = (0..STREAMS).map(|_| make()).collect();
+    let pace = DURATION.into();
+    let (paced, wall) = cost(pace, FRAMES, |number| {
+        crowd.iter().for_each(|pads| push(pads, number));
+    });
+    if paced > busy * 3 {
+        return Err(format!(
+            "{frames} frames cost {busy:?} in a row, {paced:?} over {wall:?} in {STREAMS} streams"
+        ));
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "eight_streams_at_their_pace_cost_no_more_than_their_frames runs it"]
+fn alone_eight() {
+    if !isolated::is_alone() {
+        return;
+    }
+    watched(|| measured(check_cost));
+}
