@@ -7,6 +7,8 @@
  * blockIdx.y counts rows of tiles over all jobs, job k owning the rows from its `first_tile_row`
  * up to that of job k + 1; blockIdx.x counts tiles across, and blocks beyond the `tiles_across` of
  * their job do nothing. So one launch covers all planes of a frame, and no kernel divides.
+ * A launch of one job may cover a band of it: its `first_tile_row` is then minus the number of rows
+ * of tiles above the band, modulo 2^32, and the grid has as many as the band.
  *
  * Everything a filter is made of travels in the launch or is reached by a pointer in it: there is
  * no `__constant__` or other module-wide state, so instances cannot disturb each other.

@@ -86,15 +86,17 @@ DEVICE void write_mean(const CudaconvFrame& frame, const CudaconvChannel& channe
 constexpr int SHIFT = 7;
 constexpr int WORD = 4;
 
-// Taps in these rows are weighted by an exponential: lookups and exponentials keep different parts of
-// the multiprocessor busy.
-constexpr bool is_by_exponential(int dy) { return dy % 3 == 1 && dy != 7; }
+// No row of a window.
+constexpr int NONE = -1;
 
 // The largest radius, which is the rows of halo of every tile; rows of a thread and warps of a
-// block, one below the other.
-template <int LARGEST, int OF_THREAD, int COUNT>
+// block, one below the other. Taps in the rows at distance EXPONENTIAL are weighted by an exponential
+// instead of a lookup: these keep different parts of the multiprocessor busy, which pays for one
+// row of the windows of large pictures.
+template <int LARGEST, int OF_THREAD, int COUNT, int EXPONENTIAL>
 struct Table {
     static constexpr int RADIUS = LARGEST, ROWS = OF_THREAD;
+    static constexpr bool is_by_exponential(int dy) { return dy == EXPONENTIAL; }
     static constexpr int HEIGHT = ROWS * COUNT, THREADS = COUNT * WARP;
     // Samples across a tile with its halo: whole words of bytes.
     static constexpr int PITCH = WIDTH + 2 * RADIUS;
@@ -128,7 +130,7 @@ DEVICE void load_weights(Shared& table, const CudaconvBilateralLaunch& launch) {
         const int dx = i % SIDE, dy = i / SIDE;
         const bool taken = dy <= radius_y && dx <= radius_x;
         const float exponent = taken ? exponents[dy * (radius_x + 1) + dx] : -__int_as_float(0x7f800000);
-        table.space[dx][dy] = is_by_exponential(dy) ? exponent + LARGER : exp2_approximate(exponent);
+        table.space[dx][dy] = Shared::is_by_exponential(dy) ? exponent + LARGER : exp2_approximate(exponent);
     }
 }
 
@@ -264,7 +266,7 @@ DEVICE void filter_channel(const Shared& table, const CudaconvBilateralLaunch& l
             for (int h = 0; h < ROWS; ++h) {
                 const u32 below = column[RADIUS + h + dy], above = column[RADIUS + h - dy];
                 if (dy == 0) add_taps<false, false>(sums[h], table.weights, below, above, centres[h], space[dy], scale);
-                else if (is_by_exponential(dy))
+                else if (Shared::is_by_exponential(dy))
                     add_taps<true, true>(sums[h], table.weights, below, above, centres[h], space[dy], scale);
                 else add_taps<false, true>(sums[h], table.weights, below, above, centres[h], space[dy], scale);
             }
@@ -297,24 +299,24 @@ DEVICE void by_table(const CudaconvBilateralLaunch& launch) {
 }
 
 // Blocks of a multiprocessor: as many as have room in shared memory.
-#define BY_TABLE(name, radius, rows, warps, blocks)                       \
+#define BY_TABLE(name, radius, rows, warps, blocks, exponential)          \
     extern "C" __global__ void __launch_bounds__(warps * WARP, blocks)    \
         name(const __grid_constant__ CudaconvBilateralLaunch launch) {    \
-        by_table<Table<radius, rows, warps>>(launch);                     \
+        by_table<Table<radius, rows, warps, exponential>>(launch);        \
     }
 
 #ifdef BILATERAL_TABLE_U8
-BY_TABLE(bilateral_table_u8, 8, 8, 8, 4)
+BY_TABLE(bilateral_table_u8, 8, 8, 8, 4, 4)
 #endif
 #ifdef BILATERAL_WIDE_TABLE_U8
-BY_TABLE(bilateral_wide_table_u8, 16, 8, 8, 4)
+BY_TABLE(bilateral_wide_table_u8, 16, 8, 8, 4, NONE)
 #endif
 // For pictures of which the blocks of the others would not fill a device.
 #ifdef BILATERAL_TABLE_SMALL_U8
-BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 5)
+BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 5, NONE)
 #endif
 #ifdef BILATERAL_WIDE_TABLE_SMALL_U8
-BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 5)
+BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 5, NONE)
 #endif
 #endif
 

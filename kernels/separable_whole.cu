@@ -25,7 +25,7 @@ constexpr int TILE_BYTES = WARP * BYTES;
 constexpr int PIECE = 16;
 constexpr int PITCH = TILE_BYTES + 2 * PIECE;
 constexpr int PIECES = PITCH / PIECE;
-constexpr int ROWS = 16;
+constexpr int ROWS = 8;
 constexpr int HEIGHT = THREADS / WARP * ROWS;
 
 template <int RADIUS>

@@ -21,8 +21,11 @@ pub struct EngineTiming {
     pub finished: Instant,
     /// Host copy into pinned memory; 0 when none was needed.
     pub copy_in: Duration,
+    /// Until the whole frame had arrived.
     pub upload: Duration,
+    /// From then until all of it was computed; the work on its first rows may have gone before.
     pub kernel: Duration,
+    /// From then until all of it was back.
     pub download: Duration,
     /// Whether input and output needed no copy by the host.
     pub pinned_in: bool,

@@ -29,6 +29,8 @@ mod resources;
 mod timeline;
 mod truth;
 
+#[path = "../gpu/bands.rs"]
+mod engine_bands;
 #[path = "../gpu/exact.rs"]
 mod engine_exact;
 #[path = "../gpu/flow.rs"]

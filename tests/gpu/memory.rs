@@ -1,13 +1,13 @@
 //! Frames in all kinds of memory, and what is left when engines are gone.
 
 use gst::prelude::*;
+use gstcudaconv::engine::Engine;
 use gstcudaconv::engine::cpu::CpuEngine;
 use gstcudaconv::engine::cuda::CudaEngine;
-use gstcudaconv::engine::{Engine, Frame};
 use gstcudaconv::filter::FilterSpec;
 use gstcudaconv::filter::spec::{Kernel, Method};
 
-use crate::support::{self, Memory, POISON, Shape, TIGHT};
+use crate::support::{self, Memory, Shape, TIGHT};
 
 const SHAPES: [Shape; 5] = [
     TIGHT,
@@ -35,19 +35,6 @@ fn sharpen() -> FilterSpec {
         kernel: Kernel::Sharpen,
         ..FilterSpec::default()
     }
-}
-
-/// Every byte of the output's memory that is no pixel.
-fn padding_is_untouched(frame: Frame, layout: &gstcudaconv::filter::Layout, shape: Shape) -> bool {
-    let (spans, len) = support::spans(layout, shape);
-    let mut active = vec![false; len];
-    for (span, size) in spans.iter().zip(&layout.planes) {
-        for y in 0..size.rows {
-            active[span.offset + y * span.stride..][..size.row_bytes].fill(true);
-        }
-    }
-    let memory = frame.output.into_memories().pop().expect("one memory");
-    (memory.bytes().iter().zip(&active)).all(|(&byte, &active)| active || byte == POISON)
 }
 
 #[test]
@@ -83,7 +70,10 @@ fn frames_of_any_shape_in_pinned_or_foreign_memory_are_filtered_alike() {
                 assert!(support::output_bytes(&layout, &frame) == expected, "{what}");
                 assert_eq!(timing.pinned_in, input == 1, "{what}");
                 assert_eq!(timing.pinned_out, output == 1, "{what}");
-                assert!(padding_is_untouched(frame, &layout, output_shape), "{what}");
+                assert!(
+                    support::padding_is_untouched(frame, &layout, output_shape),
+                    "{what}"
+                );
             }
         }
     }

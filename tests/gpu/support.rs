@@ -185,6 +185,19 @@ pub fn output_bytes(layout: &Layout, frame: &Frame) -> Vec<u8> {
     bytes
 }
 
+/// Whether every byte of the output's memory that is no pixel is [`POISON`].
+pub fn padding_is_untouched(frame: Frame, layout: &Layout, shape: Shape) -> bool {
+    let (spans, len) = spans(layout, shape);
+    let mut active = vec![false; len];
+    for (span, size) in spans.iter().zip(&layout.planes) {
+        for y in 0..size.rows {
+            active[span.offset + y * span.stride..][..size.row_bytes].fill(true);
+        }
+    }
+    let memory = frame.output.into_memories().pop().expect("one memory");
+    (memory.bytes().iter().zip(&active)).all(|(&byte, &active)| active || byte == POISON)
+}
+
 /// The code values of the output, sample by sample.
 pub fn output_codes(layout: &Layout, frame: &Frame) -> Vec<u32> {
     let mut codes = Vec::new();

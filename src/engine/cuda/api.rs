@@ -1,16 +1,16 @@
 //! The driver's entry points: found once, and every call of them in this file.
-//!
-//! The functions that cudarc generates panic on a symbol that the driver lacks and give its
-//! result codes an enum's type, which a newer driver's codes would break. So the entry points are
-//! looked up here, in the library that cudarc opened, with results as numbers; that their
-//! arguments are those of cudarc's declarations is checked by the compiler.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 
+use self::table::Table;
+
 pub use sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream};
+
+pub mod code;
+mod table;
 
 /// What a call of the driver returned instead of success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,125 +18,6 @@ pub struct Failure {
     /// The driver's name of the function.
     pub call: &'static str,
     pub code: u32,
-}
-
-/// Result codes that something is made of; `cuda.h` has them all.
-pub mod code {
-    use super::sys::CUresult;
-
-    pub const OUT_OF_MEMORY: u32 = CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32;
-    pub const DEINITIALIZED: u32 = CUresult::CUDA_ERROR_DEINITIALIZED as u32;
-    pub const STUB_LIBRARY: u32 = CUresult::CUDA_ERROR_STUB_LIBRARY as u32;
-    pub const DEVICE_UNAVAILABLE: u32 = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE as u32;
-    pub const NO_DEVICE: u32 = CUresult::CUDA_ERROR_NO_DEVICE as u32;
-    pub const INVALID_DEVICE: u32 = CUresult::CUDA_ERROR_INVALID_DEVICE as u32;
-    pub const NO_BINARY_FOR_GPU: u32 = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as u32;
-    pub const ECC_UNCORRECTABLE: u32 = CUresult::CUDA_ERROR_ECC_UNCORRECTABLE as u32;
-    pub const INVALID_PTX: u32 = CUresult::CUDA_ERROR_INVALID_PTX as u32;
-    pub const NVLINK_UNCORRECTABLE: u32 = CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE as u32;
-    pub const JIT_COMPILER_NOT_FOUND: u32 = CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND as u32;
-    pub const UNSUPPORTED_PTX_VERSION: u32 = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as u32;
-    pub const JIT_COMPILATION_DISABLED: u32 = CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED as u32;
-    /// Of CUDA 12.8: the fault of one context, contained on the device.
-    pub const CONTAINED: u32 = 226;
-    pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
-    pub const ILLEGAL_ADDRESS: u32 = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as u32;
-    pub const LAUNCH_TIMEOUT: u32 = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT as u32;
-    pub const CONTEXT_IS_DESTROYED: u32 = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED as u32;
-    pub const ASSERT: u32 = CUresult::CUDA_ERROR_ASSERT as u32;
-    pub const HARDWARE_STACK_ERROR: u32 = CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR as u32;
-    pub const ILLEGAL_INSTRUCTION: u32 = CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION as u32;
-    pub const MISALIGNED_ADDRESS: u32 = CUresult::CUDA_ERROR_MISALIGNED_ADDRESS as u32;
-    pub const INVALID_ADDRESS_SPACE: u32 = CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE as u32;
-    pub const INVALID_PC: u32 = CUresult::CUDA_ERROR_INVALID_PC as u32;
-    pub const LAUNCH_FAILED: u32 = CUresult::CUDA_ERROR_LAUNCH_FAILED as u32;
-    pub const SYSTEM_NOT_READY: u32 = CUresult::CUDA_ERROR_SYSTEM_NOT_READY as u32;
-    pub const SYSTEM_DRIVER_MISMATCH: u32 = CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH as u32;
-    pub const COMPAT_NOT_SUPPORTED: u32 =
-        CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE as u32;
-    pub const MPS_CLIENT_TERMINATED: u32 = CUresult::CUDA_ERROR_MPS_CLIENT_TERMINATED as u32;
-    pub const EXTERNAL_DEVICE: u32 = CUresult::CUDA_ERROR_EXTERNAL_DEVICE as u32;
-    pub const UNKNOWN: u32 = CUresult::CUDA_ERROR_UNKNOWN as u32;
-}
-
-macro_rules! entry_points {
-    ($($name:ident($($argument:ty),*);)*) => {
-        /// The driver's functions.
-        #[allow(non_snake_case, reason = "the driver's names")]
-        struct Table {
-            cuGetErrorName: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
-            cuGetErrorString: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
-            $($name: unsafe extern "C" fn($($argument),*) -> u32,)*
-        }
-
-        impl Table {
-            /// # Errors
-            /// The name of a function that `library` lacks.
-            fn load() -> Result<Table, &'static str> {
-                // SAFETY: the caller made sure that there is a library to open.
-                let library = unsafe { sys::culib() };
-                $(let _: unsafe fn($($argument),*) -> sys::CUresult = sys::$name;)*
-                Ok(Table {
-                    // SAFETY: the functions of this name have this type in every driver, `cuda.h`
-                    // says; an enum of C is passed as a 32-bit number.
-                    cuGetErrorName: unsafe { library.get(b"cuGetErrorName") }
-                        .map(|symbol| *symbol)
-                        .map_err(|_| "cuGetErrorName")?,
-                    // SAFETY: as above.
-                    cuGetErrorString: unsafe { library.get(b"cuGetErrorString") }
-                        .map(|symbol| *symbol)
-                        .map_err(|_| "cuGetErrorString")?,
-                    // SAFETY: as above; the types were compared with cudarc's two lines up.
-                    $($name: unsafe { library.get(stringify!($name).as_bytes()) }
-                        .map(|symbol| *symbol)
-                        .map_err(|_| stringify!($name))?,)*
-                })
-            }
-        }
-    };
-}
-
-entry_points! {
-    cuDriverGetVersion(*mut c_int);
-    cuInit(c_uint);
-    cuDeviceGetCount(*mut c_int);
-    cuDeviceGet(*mut CUdevice, c_int);
-    cuDeviceGetName(*mut c_char, c_int, CUdevice);
-    cuDeviceTotalMem_v2(*mut usize, CUdevice);
-    cuDeviceGetAttribute(*mut c_int, sys::CUdevice_attribute, CUdevice);
-    cuDeviceGetPCIBusId(*mut c_char, c_int, CUdevice);
-    cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
-    cuDevicePrimaryCtxRelease_v2(CUdevice);
-    cuCtxPushCurrent_v2(CUcontext);
-    cuCtxPopCurrent_v2(*mut CUcontext);
-    cuMemAlloc_v2(*mut CUdeviceptr, usize);
-    cuMemFree_v2(CUdeviceptr);
-    cuMemGetInfo_v2(*mut usize, *mut usize);
-    cuMemHostRegister_v2(*mut c_void, usize, c_uint);
-    cuMemHostUnregister(*mut c_void);
-    cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
-    cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
-    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
-    cuMemcpy2DAsync_v2(*const sys::CUDA_MEMCPY2D, CUstream);
-    cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
-    cuStreamCreate(*mut CUstream, c_uint);
-    cuStreamDestroy_v2(CUstream);
-    cuStreamSynchronize(CUstream);
-    cuEventCreate(*mut CUevent, c_uint);
-    cuEventDestroy_v2(CUevent);
-    cuEventRecord(CUevent, CUstream);
-    cuEventQuery(CUevent);
-    cuEventSynchronize(CUevent);
-    cuEventElapsedTime(*mut f32, CUevent, CUevent);
-    cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *mut sys::CUjit_option, *mut *mut c_void);
-    cuModuleUnload(CUmodule);
-    cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
-    cuFuncGetAttribute(*mut c_int, sys::CUfunction_attribute, CUfunction);
-    cuFuncSetAttribute(CUfunction, sys::CUfunction_attribute, c_int);
-    cuLaunchKernel(
-        CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
-        *mut *mut c_void, *mut *mut c_void
-    );
 }
 
 /// Why there are no entry points.
@@ -473,6 +354,19 @@ impl Api {
     pub unsafe fn record_event(&self, event: CUevent, stream: CUstream) -> Result<(), Failure> {
         // SAFETY: passed on to the caller.
         unsafe { call!(self, cuEventRecord(event, stream)) }
+    }
+
+    /// What is given to the stream from now on begins once the event, as last recorded, has passed.
+    ///
+    /// # Safety
+    /// Both must be alive.
+    pub unsafe fn stream_wait_event(
+        &self,
+        stream: CUstream,
+        event: CUevent,
+    ) -> Result<(), Failure> {
+        // SAFETY: passed on to the caller.
+        unsafe { call!(self, cuStreamWaitEvent(stream, event, 0)) }
     }
 
     /// Whether the stream has passed the event.

@@ -12,8 +12,8 @@ const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
 /// Tiles of 32 x 64 of those kernels, which are blocks: with fewer, three for each of the 132
 /// multiprocessors of an H200, some of these would have too little to do.
 const FEW_TILES: usize = 400;
-/// Tiles of 256 bytes by 64 of the kernels of whole numbers; with fewer, smaller ones are faster.
-const FEW_WHOLE_TILES: usize = 100;
+/// Tiles of 256 bytes by 32 of the kernels of whole numbers; with fewer, those of floats are faster.
+const FEW_WHOLE_TILES: usize = 700;
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -152,7 +152,7 @@ fn whole_separable(layout: &Layout, job: &Job) -> Option<Kernel> {
     };
     let planes = layout.planes.iter();
     let tiles: usize = planes
-        .map(|size| size.row_bytes.div_ceil(256) * size.rows.div_ceil(64))
+        .map(|size| size.row_bytes.div_ceil(256) * size.rows.div_ceil(32))
         .sum();
     let max_code = layout.max_code() as f32;
     let of_16_bits = horizontal.iter().all(|&weight| weight >= 0.0)
@@ -326,10 +326,11 @@ mod tests {
     #[test]
     fn whole_numbers_have_kernels_of_their_own_where_pictures_are_large() {
         let hd = |format, preset| kernels_of(format, (1920, 1080), &of(preset));
-        assert_eq!(hd(Format::Nv12, Gauss7), [SeparableWholeU8R3; 2]);
+        let uhd = |format, preset| kernels_of(format, (3840, 2160), &of(preset));
+        assert_eq!(uhd(Format::Nv12, Gauss7), [SeparableWholeU8R3; 2]);
         assert_eq!(hd(Format::Rgba, Gauss5), [SeparableWholeU8R2]);
-        assert_eq!(hd(Format::Gray8, Gauss9), [SeparableWholeU8R4]);
-        assert_eq!(kernels(Format::Gray8, &of(Gauss9)), [SeparableU8R4]);
+        assert_eq!(uhd(Format::Gray8, Gauss9), [SeparableWholeU8R4]);
+        assert_eq!(hd(Format::Gray8, Gauss9), [SeparableU8R4]);
         // Divided by 25.
         assert_eq!(hd(Format::Gray8, Box5), [SeparableU8R2]);
         assert_eq!(hd(Format::Yuy2, Gauss5), [SeparableU8R2; 2]);

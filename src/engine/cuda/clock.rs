@@ -30,7 +30,7 @@ impl Reference {
     }
 }
 
-/// Makes references, on a stream of its own that has no other work.
+/// Makes references, on a stream of its own that has no work.
 pub struct Clock {
     stream: Stream,
     newest: Mutex<Option<Arc<Reference>>>,
@@ -44,6 +44,14 @@ impl Clock {
             stream: current.stream()?,
             newest: Mutex::default(),
         })
+    }
+
+    /// Records `event` when the device comes to it, whatever other streams wait for.
+    ///
+    /// # Errors
+    /// As the driver's.
+    pub fn record(&self, current: &Current, event: &Event) -> Result<(), CudaError> {
+        current.record(event, &self.stream)
     }
 
     /// A reference at most a second old.

@@ -211,6 +211,15 @@ impl<'a> Current<'a> {
         self.check(unsafe { self.api().record_event(event.raw, stream.raw) })
     }
 
+    /// Lets what `stream` gets from now on begin once `event`, as last recorded, has passed.
+    ///
+    /// # Errors
+    /// As the driver's, also those of earlier work.
+    pub fn wait_in(&self, stream: &Stream, event: &Event) -> Result<(), CudaError> {
+        // SAFETY: both are alive, and of one context: there is one per device.
+        self.check(unsafe { self.api().stream_wait_event(stream.raw, event.raw) })
+    }
+
     /// Whether all work before the event is done.
     ///
     /// # Errors

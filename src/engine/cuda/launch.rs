@@ -1,5 +1,6 @@
 //! A plan as launches of kernels: which kernel, with what parameter, over which jobs.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::abi::{
@@ -13,8 +14,12 @@ use super::module::Function;
 use super::transfer::DevicePlane;
 use crate::engine::cpu;
 use crate::filter::layout::{Channel, Role, Sample};
-use crate::filter::plan::{Action, Bilateral, Correlation, Job, Operation, Plan, Taps};
-use crate::filter::spec::{Border, Distance, Precision};
+use crate::filter::plan::{Action, Job, Operation, Plan};
+use crate::filter::spec::{Border, Precision};
+
+mod parameter;
+
+use self::parameter::{Parameter, bilateral_parameter, check_window, convolve_parameter};
 
 /// A frame in device memory.
 #[derive(Clone, Copy)]
@@ -42,9 +47,43 @@ struct Step {
     first_weight: usize,
 }
 
-enum Parameter {
-    Convolve(Box<abi::ConvolveLaunch>),
-    Bilateral(Box<abi::BilateralLaunch>),
+/// What one launch computes: all rows of some jobs, or the rows of some tiles of one.
+enum Extent<'a> {
+    Jobs(&'a [abi::Job]),
+    Tiles(&'a abi::Job, Range<u32>),
+}
+
+/// A job of a frame that can be computed in bands, from its first row to its last.
+pub struct Part {
+    step: usize,
+    job: abi::Job,
+    /// The planes of its channels.
+    planes: Vec<usize>,
+    tile_height: usize,
+    /// Rows beyond an output's own that it needs.
+    reach: usize,
+}
+
+impl Part {
+    /// The planes of its channels, ascending.
+    pub fn planes(&self) -> &[usize] {
+        &self.planes
+    }
+
+    /// The tiles that can be computed from the first rows of each plane that `there` counts.
+    pub fn tiles_ready(&self, there: &[usize]) -> u32 {
+        let height = self.job.height as usize;
+        let rows = self.planes.iter().map(|&plane| there[plane]).min();
+        match rows.unwrap_or(height) {
+            rows if rows >= height => height.div_ceil(self.tile_height) as u32,
+            rows => (rows.saturating_sub(self.reach) / self.tile_height) as u32,
+        }
+    }
+
+    /// The rows that `tiles` tiles cover.
+    pub fn rows_of(&self, tiles: u32) -> usize {
+        (tiles as usize * self.tile_height).min(self.job.height as usize)
+    }
 }
 
 impl Launches {
@@ -173,10 +212,61 @@ impl Launches {
             for jobs in jobs.chunks(MAX_JOBS) {
                 // SAFETY: passed on to the caller; the addresses lie in input and output, because
                 // the plan was checked against its layout.
-                unsafe { step.launch(current, stream, *function, jobs, at)? };
+                unsafe { step.launch(current, stream, *function, Extent::Jobs(jobs), at)? };
             }
         }
         Ok(())
+    }
+
+    /// The frame's jobs, of which each can be computed in bands; none where the first rows need the
+    /// last.
+    pub fn parts(&self, input: Placed, output: Placed) -> Vec<Part> {
+        if (self.plan.jobs.iter()).any(|job| job.border == Border::Wrap) {
+            return Vec::new();
+        }
+        let mut parts = Vec::new();
+        for (index, step) in self.steps.iter().enumerate() {
+            for &job in &step.jobs {
+                let job = &self.plan.jobs[job];
+                let channels = job.group.channels.iter();
+                let mut planes: Vec<usize> = channels.map(|channel| channel.plane).collect();
+                planes.sort_unstable();
+                planes.dedup();
+                for job in step.cut(self.job(job, input, output, 0, 1)) {
+                    parts.push(Part {
+                        step: index,
+                        tile_height: step.kernel.tile_height(&job, step.radius) as usize,
+                        job,
+                        planes: planes.clone(),
+                        reach: step.radius.1,
+                    });
+                }
+            }
+        }
+        parts
+    }
+
+    /// Launches `tiles` of `part`.
+    ///
+    /// # Safety
+    /// As [`Launches::enqueue`], where of the input only the rows need be there that the tiles are
+    /// computed from, and only the rows of the tiles are written.
+    ///
+    /// # Errors
+    /// As the driver's, also those of earlier work.
+    pub unsafe fn enqueue_tiles(
+        &self,
+        current: &Current,
+        stream: &Stream,
+        functions: &[Function],
+        (part, tiles): (&Part, Range<u32>),
+        weights: CUdeviceptr,
+    ) -> Result<(), CudaError> {
+        let step = &self.steps[part.step];
+        let at = weights + (step.first_weight * size_of::<f32>()) as u64;
+        let extent = Extent::Tiles(&part.job, tiles);
+        // SAFETY: passed on to the caller.
+        unsafe { step.launch(current, stream, functions[part.step], extent, at) }
     }
 
     /// The jobs of a step, once for each field that has rows.
@@ -186,10 +276,7 @@ impl Launches {
         jobs.flat_map(|job| (0..fields).map(move |field| (job, field)))
             .filter(|(job, field)| job.group.height > *field)
             .map(|(job, field)| self.job(job, input, output, field, fields))
-            .flat_map(|job| match step.kernel.parameter() {
-                abi::Parameter::Direct3 => packed_jobs(job),
-                _ => vec![job],
-            })
+            .flat_map(|job| step.cut(job))
             .collect()
     }
 
@@ -281,6 +368,14 @@ fn of_action(action: Action) -> abi::Channel {
 }
 
 impl Step {
+    /// `job` as its kernel takes it.
+    fn cut(&self, job: abi::Job) -> Vec<abi::Job> {
+        match self.kernel.parameter() {
+            abi::Parameter::Direct3 => packed_jobs(job),
+            _ => vec![job],
+        }
+    }
+
     /// # Safety
     /// As [`Launches::enqueue`].
     unsafe fn launch(
@@ -288,16 +383,25 @@ impl Step {
         current: &Current,
         stream: &Stream,
         function: Function,
-        jobs: &[abi::Job],
+        extent: Extent,
         weights: CUdeviceptr,
     ) -> Result<(), CudaError> {
+        let jobs = match &extent {
+            Extent::Jobs(jobs) => jobs,
+            Extent::Tiles(job, _) => std::slice::from_ref(*job),
+        };
         let from_device = self.kernel.weights() == Weights::Device;
         let mut parameter = self.parameter.clone();
         *parameter.weights() = if from_device { weights } else { 0 };
         let frame = parameter.frame();
         frame.jobs[..jobs.len()].copy_from_slice(jobs);
         frame.job_count = jobs.len() as u32;
-        let geometry = self.kernel.place(frame, self.radius);
+        let mut geometry = self.kernel.place(frame, self.radius);
+        if let Extent::Tiles(_, tiles) = &extent {
+            // Kernels subtract it from their row of tiles, so this adds the tiles above.
+            frame.jobs[0].first_tile_row = tiles.start.wrapping_neg();
+            geometry.grid.y = tiles.end - tiles.start;
+        }
         let compact = match (&parameter, self.kernel.parameter()) {
             (Parameter::Convolve(launch), abi::Parameter::Direct3) => {
                 debug_assert!(jobs.iter().all(begins_rows_aligned));
@@ -336,113 +440,6 @@ fn begins_rows_aligned(job: &abi::Job) -> bool {
         && (job.height == 1 || strides.is_multiple_of(ROW_ALIGNMENT))
 }
 
-impl Clone for Parameter {
-    fn clone(&self) -> Self {
-        match self {
-            Parameter::Convolve(launch) => Parameter::Convolve(launch.clone()),
-            Parameter::Bilateral(launch) => Parameter::Bilateral(launch.clone()),
-        }
-    }
-}
-
-impl Parameter {
-    fn frame(&mut self) -> &mut abi::Frame {
-        match self {
-            Parameter::Convolve(launch) => &mut launch.frame,
-            Parameter::Bilateral(launch) => &mut launch.frame,
-        }
-    }
-
-    fn weights(&mut self) -> &mut u64 {
-        match self {
-            Parameter::Convolve(launch) => &mut launch.weights,
-            Parameter::Bilateral(launch) => &mut launch.weights,
-        }
-    }
-
-    fn address(&self) -> *const std::ffi::c_void {
-        match self {
-            Parameter::Convolve(launch) => (&raw const **launch).cast(),
-            Parameter::Bilateral(launch) => (&raw const **launch).cast(),
-        }
-    }
-}
-
-/// The parameter of one linear kernel, or of the two of a magnitude, with their weights.
-fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
-    let divisor = kernels[0].divisor;
-    let mut launch = Box::new(abi::ConvolveLaunch {
-        kernel_count: kernels.len() as u32,
-        divisor,
-        reciprocal: 1.0 / divisor,
-        ..abi::ConvolveLaunch::default()
-    });
-    let mut weights = Vec::new();
-    for (kernel, described) in kernels.iter().zip(&mut launch.kernels) {
-        let first = weights.len() as u32;
-        let (width, height, separable) = match &kernel.taps {
-            Taps::Separable {
-                horizontal,
-                vertical,
-            } => {
-                abi::push_line(&mut weights, horizontal);
-                abi::push_line(&mut weights, vertical);
-                (horizontal.len(), vertical.len(), 1)
-            }
-            Taps::Full {
-                width,
-                height,
-                weights: full,
-            } => {
-                for line in full.chunks_exact(*width) {
-                    abi::push_line(&mut weights, line);
-                }
-                (*width, *height, 0)
-            }
-        };
-        *described = abi::Taps {
-            width: width as u32,
-            height: height as u32,
-            separable,
-            first,
-        };
-    }
-    copy_inline(&mut launch.inline_weights, &weights);
-    (Parameter::Convolve(launch), weights)
-}
-
-/// The parameter of a bilateral and its weights: the exponents of a quarter of the window.
-fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>, Vec<f32>) {
-    let (rx, ry) = (bilateral.radius_x, bilateral.radius_y);
-    let mut weights = vec![f32::NEG_INFINITY; (rx + 1) * (ry + 1)];
-    let mut launch = Box::new(abi::BilateralLaunch {
-        radius_x: rx as u32,
-        radius_y: ry as u32,
-        distance: match bilateral.distance {
-            Distance::L1 => abi::distance::L1,
-            Distance::L2 => abi::distance::L2,
-        },
-        color: bilateral.color,
-        color_premultiplied: bilateral.color_premultiplied,
-        ..abi::BilateralLaunch::default()
-    });
-    weights[0] = 0.0;
-    for &(dx, dy, exponent) in &bilateral.taps {
-        let (dx, dy) = (dx.unsigned_abs() as usize, dy.unsigned_abs() as usize);
-        weights[dy * (rx + 1) + dx] = exponent;
-        launch.spans[dy] = launch.spans[dy].max(dx as u8);
-    }
-    copy_inline(&mut launch.inline_weights, &weights);
-    (launch, weights)
-}
-
-/// Weights travel in the launch if they all fit.
-fn copy_inline(inline: &mut [f32], weights: &[f32]) {
-    if let Some(place) = inline.get_mut(..weights.len()) {
-        place.copy_from_slice(weights);
-    }
-}
-
 /// Refuses what the kernels rely on never to meet.
 fn check(plan: &Plan) -> Result<(), String> {
     if plan.precision != Precision::Fp32 {
@@ -467,26 +464,6 @@ fn check(plan: &Plan) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The kernels take a quarter of the window, whose rows are runs: the other three must mirror it.
-fn check_window(bilateral: &Bilateral) -> Result<(), String> {
-    let (launch, weights) = bilateral_parameter(bilateral);
-    let in_runs: usize = (0..=bilateral.radius_y)
-        .map(|dy| {
-            let row = 2 * usize::from(launch.spans[dy]) + 1;
-            if dy == 0 { row } else { 2 * row }
-        })
-        .sum();
-    let mirrored = (bilateral.taps.iter()).all(|&(dx, dy, exponent)| {
-        let at = dy.unsigned_abs() as usize * (bilateral.radius_x + 1) + dx.unsigned_abs() as usize;
-        weights[at] == exponent
-    });
-    if in_runs == bilateral.taps.len() + 1 && mirrored {
-        Ok(())
-    } else {
-        Err("a window of the bilateral that is not symmetric, or has holes".into())
-    }
 }
 
 #[cfg(test)]

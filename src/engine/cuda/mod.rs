@@ -7,6 +7,7 @@
 pub mod abi;
 mod allocator;
 mod api;
+mod bands;
 mod choose;
 mod clock;
 mod context;
@@ -22,8 +23,10 @@ mod slot;
 mod staging;
 mod team;
 mod transfer;
+mod work;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gst::prelude::*;
 
@@ -80,6 +83,12 @@ impl CudaEngine {
     /// The device's index, as the driver counts.
     pub fn device_id(&self) -> i32 {
         self.shared.context.device().ordinal
+    }
+
+    /// Lets frames that are alone, of plans that are prepared from now on, be done in a band for each
+    /// `bytes`, at most 8: for tests, which have small frames.
+    pub fn set_band_bytes(&self, bytes: usize) {
+        self.shared.band_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Free bytes of the device's memory.

@@ -1,17 +1,20 @@
 //! A plan made ready for a device: its kernels found, its weights uploaded.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::bands;
 use super::clock::{Clock, Pace};
 use super::context::{Context, Current, DeviceMemory, Rows, Stream};
 use super::driver::Instance;
 use super::error::CudaError;
-use super::launch::{Launches, Placed};
+use super::launch::{Launches, Part, Placed};
 use super::module::{self, Function, Loader};
 use super::pinned::Block;
-use super::slot::{Slots, Work};
+use super::slot::{Room, Slots};
 use super::transfer::{self, Staging};
+use super::work::Work;
 use crate::engine::{Frame, Prepared, Ticket};
 use crate::filter::Layout;
 use crate::filter::plan::Plan;
@@ -22,6 +25,8 @@ const WEIGHTS_BYTES: usize = 64 * 1024;
 /// Frames before the other modules are loaded: the trial frames are to be measured undisturbed, and
 /// the first frames of a stream are not to wait for the driver's compiler.
 const FRAMES_BEFORE_LOADING: usize = 32;
+/// Bands cost the host two to three times the calls of the driver.
+const MOST_ENGINES_WITH_BANDS: usize = 4;
 
 /// What an engine and its prepared plans have in common.
 pub struct Shared {
@@ -33,8 +38,10 @@ pub struct Shared {
     spare_weights: Mutex<Vec<DeviceMemory>>,
     loader: Mutex<LoaderState>,
     frames: AtomicUsize,
+    /// Bytes of a frame for which another band is worth it; plans made later heed a change.
+    pub band_bytes: AtomicUsize,
     /// Counted as a user of the device until the last frame is done.
-    _instance: Instance,
+    instance: Instance,
 }
 
 enum LoaderState {
@@ -62,7 +69,8 @@ impl Shared {
             spare_weights: Mutex::default(),
             loader: Mutex::new(LoaderState::Idle),
             frames: AtomicUsize::new(0),
-            _instance: instance,
+            band_bytes: AtomicUsize::new(bands::BAND_BYTES),
+            instance,
         })
     }
 
@@ -93,7 +101,9 @@ pub struct Program {
     /// `None` where no kernel reads weights from device memory, and once it was given back.
     weights: Option<DeviceMemory>,
     staging: Staging,
-    device_bytes: usize,
+    room: Room,
+    /// In how many bands a frame is done that is alone.
+    bands: usize,
     first_part: Pace,
     end: Pace,
 }
@@ -125,15 +135,23 @@ impl Program {
         }
         let current = shared.context.enter()?;
         let device_bytes = transfer::device_bytes(&plan.layout);
-        shared.slots.reserve(&current, device_bytes)?;
+        let staging = Staging::new(&plan.layout);
+        let band_bytes = shared.band_bytes.load(Ordering::Relaxed);
+        let bands = bands::count(staging.bytes, band_bytes);
+        let room = Room {
+            bytes: device_bytes,
+            in_bands: bands > 1,
+        };
+        shared.slots.reserve(&current, room)?;
         let weights = upload_weights(&current, shared, launches.weights())?;
         Ok(Some(Program {
             shared: shared.clone(),
             plan: plan.clone(),
             functions,
             weights,
-            staging: Staging::new(&plan.layout),
-            device_bytes,
+            staging,
+            room,
+            bands,
             first_part: Pace::default(),
             end: Pace::default(),
             launches,
@@ -164,7 +182,46 @@ impl Program {
 
     /// What a frame occupies on the device, on each side.
     pub fn device_bytes(&self) -> usize {
-        self.device_bytes
+        self.room.bytes
+    }
+
+    /// What a slot has for a frame.
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// In how many bands a frame is done that is alone.
+    pub fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// Whether a frame that is the only one of its engine is done in bands: not where many engines
+    /// share the device, whose frames overlap without that.
+    pub fn goes_in_bands(&self) -> bool {
+        self.bands > 1 && self.shared.instance.device().instances() <= MOST_ENGINES_WITH_BANDS
+    }
+
+    /// See [`Launches::parts`].
+    pub fn parts(&self, input: Placed, output: Placed) -> Vec<Part> {
+        self.launches.parts(input, output)
+    }
+
+    /// Launches some tiles of a part of one frame.
+    ///
+    /// # Safety
+    /// As [`Program::launch`] and [`Launches::enqueue_tiles`].
+    ///
+    /// # Errors
+    /// As the driver's, also those of earlier work.
+    pub unsafe fn launch_tiles(
+        &self,
+        current: &Current,
+        stream: &Stream,
+        tiles: (&Part, Range<u32>),
+    ) -> Result<(), CudaError> {
+        let weights = self.weights.as_ref().map_or(0, DeviceMemory::start);
+        // SAFETY: as in `launch`.
+        unsafe { (self.launches).enqueue_tiles(current, stream, &self.functions, tiles, weights) }
     }
 
     /// Launches all kernels for one frame.

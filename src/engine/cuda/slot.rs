@@ -1,39 +1,65 @@
-//! Frames on the device: slots of a stream, device buffers and events, and the work that a slot
-//! does on one frame.
+//! What frames in flight occupy on the device: slots of a stream, device buffers and events.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::clock::Reference;
-use super::context::{Context, Current, DeviceMemory, Event, Stream};
+use super::bands;
+use super::context::{Current, DeviceMemory, Event, Stream};
 use super::error::CudaError;
-use super::launch::Placed;
-use super::pinned::{self, Block};
-use super::prepared::Program;
-use super::staging;
-use super::transfer::{self, Arrangement, HostPlane, Padding, Transfer};
-use crate::engine::{EngineError, Frame, Ticket};
-use crate::filter::Layout;
-use crate::latency::EngineTiming;
 
 /// What one frame occupies on the device.
 pub struct Slot {
-    stream: Stream,
-    started: Event,
-    uploaded: Event,
-    computed: Event,
-    downloaded: Event,
+    /// For all work on a frame, or for the uploads of one that is done in bands.
+    pub stream: Stream,
+    /// `None` where no frame is done in bands.
+    pub lanes: Option<Lanes>,
+    pub started: Event,
+    pub uploaded: Event,
+    pub computed: Event,
+    pub downloaded: Event,
     /// Of the parts of a frame that goes to foreign memory; made when needed.
-    parts: Vec<Event>,
-    input: DeviceMemory,
-    output: DeviceMemory,
+    pub parts: Vec<Event>,
+    pub input: DeviceMemory,
+    pub output: DeviceMemory,
+}
+
+/// What a frame in bands needs besides: kernels and downloads of the bands go to two streams in
+/// turn, so that the next band's kernel need not wait for the download of this one.
+pub struct Lanes {
+    pub streams: [Stream; 2],
+    /// Behind the uploads and the kernels of each band but the last.
+    pub arrived: Vec<Event>,
+    pub computed: Vec<Event>,
+    /// The end of the stream that has not the last band.
+    pub other: Event,
+}
+
+impl Lanes {
+    fn new(current: &Current) -> Result<Lanes, CudaError> {
+        let events = || (1..bands::MOST).map(|_| current.event(false));
+        Ok(Lanes {
+            streams: [current.stream()?, current.stream()?],
+            arrived: events().collect::<Result<_, _>>()?,
+            computed: events().collect::<Result<_, _>>()?,
+            other: current.event(false)?,
+        })
+    }
+}
+
+/// How large the frames are that a slot is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Of a frame on the device, on each side.
+    pub bytes: usize,
+    pub in_bands: bool,
 }
 
 impl Slot {
-    /// A slot for frames of up to `bytes`.
-    fn new(current: &Current, bytes: usize) -> Result<Slot, CudaError> {
+    /// A slot for frames of up to `room`.
+    fn new(current: &Current, room: Room) -> Result<Slot, CudaError> {
+        let bytes = room.bytes;
         Ok(Slot {
+            lanes: room.in_bands.then(|| Lanes::new(current)).transpose()?,
             stream: current.stream()?,
             started: current.event(false)?,
             uploaded: current.event(false)?,
@@ -45,14 +71,23 @@ impl Slot {
         })
     }
 
-    /// Makes room for frames of up to `bytes`. The slot must be idle.
-    fn reserve(&mut self, current: &Current, bytes: usize) -> Result<(), CudaError> {
+    /// Makes room for frames of up to `room`. The slot must be idle.
+    fn reserve(&mut self, current: &Current, room: Room) -> Result<(), CudaError> {
         for memory in [&mut self.input, &mut self.output] {
-            if memory.len() < bytes {
-                *memory = current.memory(bytes)?;
+            if memory.len() < room.bytes {
+                *memory = current.memory(room.bytes)?;
             }
         }
+        if room.in_bands && self.lanes.is_none() {
+            self.lanes = Some(Lanes::new(current)?);
+        }
         Ok(())
+    }
+
+    /// All streams that work for a frame.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        let lanes = self.lanes.iter().flat_map(|lanes| &lanes.streams);
+        lanes.chain([&self.stream])
     }
 }
 
@@ -82,18 +117,18 @@ impl Slots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes all slots, and room in those that are idle for frames of up to `bytes`.
+    /// Makes all slots, and room in those that are idle for frames of up to `room`.
     ///
     /// # Errors
     /// As the driver's, mostly that memory is short.
-    pub fn reserve(&self, current: &Current, bytes: usize) -> Result<(), CudaError> {
+    pub fn reserve(&self, current: &Current, room: Room) -> Result<(), CudaError> {
         // Taken out, so that no lock is held while the driver allocates.
         let mut idle = std::mem::take(&mut self.state().idle);
-        let grown = (idle.iter_mut()).try_for_each(|slot| slot.reserve(current, bytes));
+        let grown = (idle.iter_mut()).try_for_each(|slot| slot.reserve(current, room));
         self.state().idle.append(&mut idle);
         grown?;
         while self.state().made < self.depth {
-            let slot = Slot::new(current, bytes)?;
+            let slot = Slot::new(current, room)?;
             let mut state = self.state();
             state.made += 1;
             state.idle.push_back(slot);
@@ -101,26 +136,32 @@ impl Slots {
         Ok(())
     }
 
-    /// The slot that has been idle for longest. Never waits: callers that have more frames in work
-    /// than the depth get slots that are gone afterwards.
-    fn take(&self, current: &Current, bytes: usize) -> Result<Slot, CudaError> {
-        let idle = self.state().idle.pop_front();
+    /// The slot that has been idle for longest, and whether all were. Never waits: callers that have
+    /// more frames in work than the depth get slots that are gone afterwards.
+    /// # Errors
+    /// As the driver's, mostly that memory is short.
+    pub fn take(&self, current: &Current, room: Room) -> Result<(Slot, bool), CudaError> {
+        let (idle, alone) = {
+            let mut state = self.state();
+            let alone = state.idle.len() == state.made;
+            (state.idle.pop_front(), alone)
+        };
         if let Some(mut slot) = idle {
-            return match slot.reserve(current, bytes) {
-                Ok(()) => Ok(slot),
+            return match slot.reserve(current, room) {
+                Ok(()) => Ok((slot, alone)),
                 Err(error) => {
                     self.give(slot);
                     Err(error)
                 }
             };
         }
-        let slot = Slot::new(current, bytes)?;
+        let slot = Slot::new(current, room)?;
         self.state().made += 1;
-        Ok(slot)
+        Ok((slot, false))
     }
 
     /// Takes an idle slot back.
-    fn give(&self, slot: Slot) {
+    pub fn give(&self, slot: Slot) {
         let mut state = self.state();
         if state.made <= self.depth {
             state.idle.push_back(slot);
@@ -132,313 +173,7 @@ impl Slots {
     }
 
     /// A slot will not come back.
-    fn lost(&self) {
+    pub fn lost(&self) {
         self.state().made -= 1;
     }
-}
-
-/// How a frame gets from one side to the other.
-enum Way {
-    /// Straight from or to its own memory, which is pinned.
-    Direct,
-    /// Through this pinned memory.
-    Staged(Block),
-}
-
-/// A frame that the device works on. It owns all that the work uses until the work is done.
-pub struct Work {
-    program: Arc<Program>,
-    /// `None` once it was given back.
-    frame: Option<Frame>,
-    /// `None` once the work is done.
-    slot: Option<Slot>,
-    submitted: Instant,
-    reference: Option<Arc<Reference>>,
-    copy_in: Duration,
-    input: Way,
-    output: Way,
-    /// What went wrong when the work was given to the device.
-    failed: Option<CudaError>,
-}
-
-impl Work {
-    /// Gives the work on `frame` to the device. What goes wrong is told by the ticket.
-    pub fn start(program: &Arc<Program>, frame: Frame) -> Box<dyn Ticket> {
-        let submitted = Instant::now();
-        let context = &program.shared().context;
-        let taken = context.enter().and_then(|current| {
-            let slot = (program.shared().slots).take(&current, program.device_bytes())?;
-            Ok((current, slot))
-        });
-        let (current, slot) = match taken {
-            Ok(taken) => taken,
-            Err(error) => return Box::new(Refused(frame, error)),
-        };
-        let mut work = Work {
-            program: program.clone(),
-            frame: Some(frame),
-            slot: Some(slot),
-            submitted,
-            reference: None,
-            copy_in: Duration::ZERO,
-            input: Way::Direct,
-            output: Way::Direct,
-            failed: None,
-        };
-        work.failed = work.enqueue(&current).err();
-        Box::new(work)
-    }
-
-    fn context(&self) -> &Arc<Context> {
-        &self.program.shared().context
-    }
-
-    fn enqueue(&mut self, current: &Current) -> Result<(), CudaError> {
-        let program = self.program.clone();
-        let layout = program.layout();
-        let frame = self.frame.as_mut().expect("given back only at the end");
-        let slot = self.slot.as_mut().expect("given back only at the end");
-        let interlaced = frame.interlaced;
-        let sources = input_planes(layout, frame);
-        let targets = output_planes(layout, frame);
-        self.reference = Some(program.shared().clock.reference(current)?);
-        current.record(&slot.started, &slot.stream)?;
-
-        let arranged_in = match pinned_arrangement(layout, &sources, Padding::Included) {
-            Some(arranged) => {
-                for transfer in &arranged.transfers {
-                    // SAFETY: the frame and the slot stay with this work until it is done; the
-                    // transfer lies within both, by how it was arranged.
-                    unsafe { upload(current, slot, transfer)? };
-                }
-                arranged.planes
-            }
-            None => {
-                let staging = program.staging();
-                let block = Block::pinned(current.context(), staging.bytes)?;
-                let started = Instant::now();
-                let place = slot.input.start();
-                // SAFETY: as above; the block is kept by this work, also after an error.
-                let copied = unsafe {
-                    staging::upload(
-                        current,
-                        staging,
-                        layout,
-                        &sources,
-                        &block,
-                        place,
-                        &slot.stream,
-                    )
-                };
-                self.input = Way::Staged(block);
-                self.copy_in = started.elapsed();
-                copied?;
-                staging.planes.clone()
-            }
-        };
-        current.record(&slot.uploaded, &slot.stream)?;
-
-        let arranged_out = pinned_arrangement(layout, &targets, Padding::Excluded);
-        let planes_out = match &arranged_out {
-            Some(arranged) => &arranged.planes,
-            None => &program.staging().planes,
-        };
-        let input = Placed {
-            start: slot.input.start(),
-            planes: &arranged_in,
-        };
-        let output = Placed {
-            start: slot.output.start(),
-            planes: planes_out,
-        };
-        // SAFETY: both hold a frame of the program's layout, arranged as they say; the slot and
-        // the program, with weights and functions, stay with this work until it is done.
-        unsafe { program.launch(current, &slot.stream, (input, output), interlaced)? };
-        current.record(&slot.computed, &slot.stream)?;
-
-        match &arranged_out {
-            Some(arranged) => {
-                for transfer in &arranged.transfers {
-                    // SAFETY: as for the upload.
-                    unsafe { download(current, slot, transfer)? };
-                }
-            }
-            None => {
-                let staging = program.staging();
-                let block = Block::pinned(current.context(), staging.bytes)?;
-                while slot.parts.len() < staging.chunks.len() {
-                    slot.parts.push(current.event(false)?);
-                }
-                let start = block.start();
-                self.output = Way::Staged(block);
-                let place = slot.output.start();
-                // SAFETY: as above; the block is kept by this work.
-                unsafe {
-                    staging::download(current, staging, place, start, &slot.stream, &slot.parts)?;
-                }
-            }
-        }
-        current.record(&slot.downloaded, &slot.stream)
-    }
-
-    /// Waits for the end of the work.
-    fn finish(&mut self) -> Result<EngineTiming, CudaError> {
-        let program = self.program.clone();
-        let current = program.shared().context.enter()?;
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let frame = self.frame.as_mut().expect("given back only at the end");
-        let slot = self.slot.as_ref().expect("given back only at the end");
-        let reference = self.reference.as_ref().expect("set by `enqueue`");
-        let mut copied_until = None;
-        if let Way::Staged(block) = &self.output {
-            let (staging, layout) = (program.staging(), program.layout());
-            let first = &slot.parts[0];
-            (program.first_part()).wait(&current, first, self.submitted)?;
-            let arrived = reference.moment(&current, first)?;
-            (program.first_part()).record(arrived.saturating_duration_since(self.submitted));
-            let targets = output_planes(layout, frame);
-            // SAFETY: the targets are the frame's, which this work owns; the block holds a frame.
-            unsafe {
-                staging::copy_out(&current, staging, layout, block, &slot.parts, &targets)?;
-            }
-            copied_until = Some(Instant::now());
-        }
-        (program.end()).wait(&current, &slot.downloaded, self.submitted)?;
-        let now = Instant::now();
-        let started = reference.moment(&current, &slot.started)?;
-        let downloaded = reference.moment(&current, &slot.downloaded)?;
-        // The mapping errs by some microseconds; what was waited for was not done later.
-        let started = started.clamp(self.submitted, now);
-        let downloaded = downloaded.clamp(started, now);
-        let finished = copied_until.unwrap_or(downloaded).max(downloaded);
-        let upload = current.elapsed(&slot.started, &slot.uploaded)?;
-        let timing = EngineTiming {
-            started,
-            finished,
-            copy_in: self.copy_in,
-            // What of the upload the copy into pinned memory did not hide.
-            upload: upload.saturating_sub(self.copy_in),
-            kernel: current.elapsed(&slot.uploaded, &slot.computed)?,
-            download: current.elapsed(&slot.computed, &slot.downloaded)? + (finished - downloaded),
-            pinned_in: matches!(self.input, Way::Direct),
-            pinned_out: matches!(self.output, Way::Direct),
-        };
-        program.end().record(downloaded - self.submitted);
-        if let Some(slot) = self.slot.take() {
-            program.shared().slots.give(slot);
-        }
-        Ok(timing)
-    }
-
-    /// Waits until the device has let go of everything, whatever became of the work.
-    fn settle(&mut self) {
-        let Some(slot) = self.slot.take() else { return };
-        let slots = &self.program.shared().slots;
-        let settled =
-            (self.context().enter()).and_then(|current| current.wait_for_all(&slot.stream));
-        match settled {
-            Ok(()) => slots.give(slot),
-            Err(error) => {
-                // Whatever the code: what the device still does is unknown, so nothing of this may
-                // be used again; and the frame goes back, so the device must have let go of it.
-                self.context().device().mark_dead(&error);
-                self.context().drain(&slot.stream);
-                slots.lost();
-            }
-        }
-    }
-}
-
-impl Ticket for Work {
-    fn approach(&mut self) -> bool {
-        // What goes to foreign memory is still to be copied by the host then.
-        let (Way::Direct, Some(slot), None) = (&self.output, &self.slot, &self.failed) else {
-            return false;
-        };
-        // What fails here fails in `wait` too, which tells.
-        (self.context().enter()).is_ok_and(|current| {
-            (self.program.end()).approach(&current, &slot.downloaded, self.submitted)
-        })
-    }
-
-    fn wait(mut self: Box<Self>) -> (Frame, Result<EngineTiming, EngineError>) {
-        let result = self.finish();
-        self.settle();
-        let frame = self.frame.take().expect("given back only here");
-        (frame, result.map_err(EngineError::from))
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        // A ticket that nobody waited for: the frame is in use until the device is done with it.
-        self.settle();
-    }
-}
-
-/// A frame whose work could not begin.
-struct Refused(Frame, CudaError);
-
-impl Ticket for Refused {
-    fn wait(self: Box<Self>) -> (Frame, Result<EngineTiming, EngineError>) {
-        (self.0, Err(self.1.into()))
-    }
-}
-
-fn input_planes(layout: &Layout, frame: &Frame) -> Vec<HostPlane> {
-    (0..layout.planes.len())
-        .map(|index| {
-            let (bytes, stride) = frame.input.plane(index);
-            HostPlane {
-                start: bytes.as_ptr().cast_mut(),
-                len: bytes.len(),
-                stride,
-            }
-        })
-        .collect()
-}
-
-fn output_planes(layout: &Layout, frame: &mut Frame) -> Vec<HostPlane> {
-    (frame.output.raw_planes().into_iter())
-        .take(layout.planes.len())
-        .map(|plane| HostPlane {
-            start: plane.start,
-            len: plane.len,
-            stride: plane.stride,
-        })
-        .collect()
-}
-
-/// The copies straight from or to `planes`, if all their bytes are pinned.
-fn pinned_arrangement(
-    layout: &Layout,
-    planes: &[HostPlane],
-    padding: Padding,
-) -> Option<Arrangement> {
-    let arranged = transfer::direct(layout, planes, padding)?;
-    let is_pinned = |transfer: &Transfer| {
-        let rows = transfer.rows;
-        let bytes = rows.host_stride * (rows.rows - 1) + rows.bytes;
-        pinned::is_pinned(transfer.host, bytes)
-    };
-    arranged.transfers.iter().all(is_pinned).then_some(arranged)
-}
-
-/// # Safety
-/// The host's side of `transfer` must stay valid and unwritten until the slot's stream has passed
-/// this point, and the slot must have room for it.
-unsafe fn upload(current: &Current, slot: &Slot, transfer: &Transfer) -> Result<(), CudaError> {
-    let to = slot.input.start() + transfer.device as u64;
-    // SAFETY: passed on to the caller.
-    unsafe { current.upload(to, transfer.host, transfer.rows, &slot.stream) }
-}
-
-/// # Safety
-/// As [`upload`]; nothing else may use the host's side meanwhile.
-unsafe fn download(current: &Current, slot: &Slot, transfer: &Transfer) -> Result<(), CudaError> {
-    let from = slot.output.start() + transfer.device as u64;
-    // SAFETY: passed on to the caller.
-    unsafe { current.download(transfer.host, from, transfer.rows, &slot.stream) }
 }

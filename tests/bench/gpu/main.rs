@@ -189,12 +189,14 @@ fn round_trips(engine: &CudaEngine, figures: &mut Figures) {
         let caps = line::caps(format, width, height);
         let pinned = |depth| Line::new(element(depth), &caps, Memory::Pinned);
         let foreign = |depth| Line::new(element(depth), &caps, Memory::Foreign);
+        let line = pinned(2);
         figures.add(
             format!("{trip}/latency"),
-            microseconds(pinned(2).latency()),
+            microseconds(line.latency()),
             "us",
             Some(serial),
         );
+        println!("    {}", line.stages());
         for (suffix, line) in [
             ("throughput", pinned(2)),
             ("throughput-depth3", pinned(3)),
@@ -247,6 +249,7 @@ fn first_frame(figures: &mut Figures) {
     let line = Line::new(element, &line::caps("NV12", 1920, 1080), Memory::Pinned);
     let start_up = started.elapsed();
     let first = line.one();
+    println!("    {}", line.stages());
     let steady = line.latency();
     figures.add(
         "start/gauss3/NV12/1920x1080/first-frame".into(),

@@ -1,6 +1,7 @@
 //! Device memory and page-locked host memory: what is there, and who uses it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, RwLock};
 
 use crate::call::{Code, code};
@@ -54,6 +55,15 @@ impl Rows {
             pitch: bytes,
             width: bytes,
             rows: 1,
+        }
+    }
+
+    /// Some of the rows, at least one.
+    pub fn part(&self, rows: Range<usize>) -> Rows {
+        Rows {
+            address: self.address + rows.start as u64 * self.pitch,
+            rows: rows.len() as u64,
+            ..*self
         }
     }
 

@@ -157,9 +157,9 @@ kernels! {
     /// Up to 5 + 5 whole numbers, those across not negative and of 257 in all, with sums below
     /// 2^24 and a power of two for the divisor; two samples an instruction across. As the ones
     /// above otherwise, but of packed jobs of three channels these must all be treated alike.
-    SeparableWholeU8R2 = "separable_whole_u8_r2", SeparableWholeU8R2, Convolve, Inline, 128, Bytes(256), [64];
-    SeparableWholeU8R3 = "separable_whole_u8_r3", SeparableWholeU8R3, Convolve, Inline, 128, Bytes(256), [64];
-    SeparableWholeU8R4 = "separable_whole_u8_r4", SeparableWholeU8R4, Convolve, Inline, 128, Bytes(256), [64];
+    SeparableWholeU8R2 = "separable_whole_u8_r2", SeparableWholeU8R2, Convolve, Inline, 128, Bytes(256), [32];
+    SeparableWholeU8R3 = "separable_whole_u8_r3", SeparableWholeU8R3, Convolve, Inline, 128, Bytes(256), [32];
+    SeparableWholeU8R4 = "separable_whole_u8_r4", SeparableWholeU8R4, Convolve, Inline, 128, Bytes(256), [32];
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
@@ -293,6 +293,15 @@ impl Kernel {
     /// beyond the centre, horizontally and vertically.
     pub fn fits(self, radius: (usize, usize), needs: Needs) -> bool {
         self.tile(radius, needs).is_some()
+    }
+
+    /// Rows of a tile in a launch of `job` alone.
+    ///
+    /// # Panics
+    /// When the kernel does not [fit](Self::fits).
+    pub fn tile_height(self, job: &Job, radius: (usize, usize)) -> u32 {
+        let needs = Needs::of(std::slice::from_ref(job));
+        self.tile(radius, needs).expect("it fits").0
     }
 
     /// Stacks the tiles of the jobs of `frame` in a grid: sets `first_tile_row` and

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
         }
         let kernel = kernel(&launched.name).expect("checked when the module was loaded");
         // SAFETY: the kernel has one parameter, whose address is the first of the array.
-        let launch = unsafe {
+        let mut launch = unsafe {
             let parameter = parameters.read().cast();
             Launch::read(kernel, parameter, &world.memory, context)
         };

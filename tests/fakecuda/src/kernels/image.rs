@@ -1,5 +1,7 @@
 //! Channels of device memory as float32 pictures with their border, and back.
 
+use std::ops::Range;
+
 use crate::abi::{Channel, Frame, Job, border, sample};
 use crate::memory::{Device, Rows};
 
@@ -46,6 +48,8 @@ pub struct Plane {
     pub channel: Channel,
     pub input: (Device, Rows),
     pub output: (Device, Rows),
+    /// The rows that are computed.
+    pub band: Range<usize>,
 }
 
 impl Plane {
@@ -54,7 +58,7 @@ impl Plane {
         let bytes = self.input.0.read(&self.input.1);
         let row_bytes = self.input.1.width as usize;
         self.store(samples, width, |x, y, out| {
-            let start = y * row_bytes + x * self.channel.step as usize;
+            let start = (self.band.start + y) * row_bytes + x * self.channel.step as usize;
             out.copy_from_slice(&bytes[start..][..out.len()]);
         });
     }
@@ -66,7 +70,7 @@ impl Plane {
         });
     }
 
-    /// Stores results, row by row: plus the offset, rounded half to even, clamped.
+    /// Stores the band's results, row by row: plus the offset, rounded half to even, clamped.
     pub fn finish(&self, samples: Samples, width: usize, results: &[f32]) {
         self.store(samples, width, |x, y, out| {
             let value = results[y * width + x] + self.channel.offset;
@@ -75,12 +79,12 @@ impl Plane {
         });
     }
 
-    /// Calls `write` with column, row and place of every sample.
+    /// Calls `write` with column, row in the band and place of every sample.
     fn store(&self, samples: Samples, width: usize, write: impl Fn(usize, usize, &mut [u8])) {
         let (device, rows) = &self.output;
         let mut memory = device.bytes.write().unwrap();
-        for y in 0..rows.rows as usize {
-            let row = device.offset + y * rows.pitch as usize;
+        for (y, line) in self.band.clone().enumerate() {
+            let row = device.offset + line * rows.pitch as usize;
             for x in 0..width {
                 let start = row + x * self.channel.step as usize;
                 write(x, y, &mut memory[start..start + samples.bytes()]);
@@ -97,7 +101,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Reads `plane` of `job` with `margin` samples on each side, across and down.
+    /// Reads the band of `plane` of `job` with `margin` samples on each side, across and down.
     pub fn load(
         samples: Samples,
         rule: u32,
@@ -109,16 +113,17 @@ impl Picture {
         let bytes = plane.input.0.read(&plane.input.1);
         let row_bytes = plane.input.1.width as usize;
         let channel = &plane.channel;
-        let positions = |length: usize, margin: usize| -> Vec<Option<usize>> {
-            let from = -(margin as i64);
-            let to = (length + margin) as i64;
+        let positions = |part: Range<usize>, length: usize, margin: usize| -> Vec<Option<usize>> {
+            let from = part.start as i64 - margin as i64;
+            let to = (part.end + margin) as i64;
             (from..to)
                 .map(|at| position(rule, at, length as i64))
                 .collect()
         };
-        let columns = positions(width, margin.0);
-        let mut values = Vec::with_capacity(columns.len() * (height + 2 * margin.1));
-        for y in positions(height, margin.1) {
+        let columns = positions(0..width, width, margin.0);
+        let rows = positions(plane.band.clone(), height, margin.1);
+        let mut values = Vec::with_capacity(columns.len() * rows.len());
+        for y in rows {
             values.extend(columns.iter().map(|x| match (x, y) {
                 (Some(x), Some(y)) => {
                     let start = y * row_bytes + x * channel.step as usize;
@@ -134,7 +139,7 @@ impl Picture {
         }
     }
 
-    /// The value at column `x` and row `y`, counted from the first sample inside.
+    /// The value at column `x` and row `y`, counted from the first sample of the band.
     pub fn at(&self, x: isize, y: isize) -> f32 {
         let column = self.margin.0.wrapping_add_signed(x);
         let row = self.margin.1.wrapping_add_signed(y);

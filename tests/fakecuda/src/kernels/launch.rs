@@ -89,11 +89,29 @@ impl Launch {
     }
 
     /// Ends the process unless grid, block and shared memory are what the host side of the
-    /// interface says of this launch.
-    pub fn check_shape(&self, kernel: Kernel, grid: Extent, block: Extent, shared: u32) {
+    /// interface says of this launch, which computes all rows of its jobs or a band of the only one.
+    pub fn check_shape(&mut self, kernel: Kernel, grid: Extent, block: Extent, shared: u32) {
         let frame = self.filter.frame();
         let mut placed = *frame;
-        let expected = kernel.place(&mut placed, self.filter.margin());
+        let mut expected = kernel.place(&mut placed, self.filter.margin());
+        if let [job] = jobs(frame)
+            && (job.first_tile_row != 0 || grid.y < expected.grid.y)
+        {
+            let first = job.first_tile_row.wrapping_neg();
+            if grid.y == 0 || first.saturating_add(grid.y) > expected.grid.y {
+                violation!(
+                    "a band of {} tiles from {first}, of {}",
+                    grid.y,
+                    expected.grid.y
+                );
+            }
+            let row = |tile: u32| (tile * placed.tile_height).min(job.height) as usize;
+            for plane in &mut self.planes[0] {
+                plane.band = row(first)..row(first + grid.y);
+            }
+            placed.jobs[0].first_tile_row = job.first_tile_row;
+            expected.grid.y = grid.y;
+        }
         for (job, placed) in jobs(frame).iter().zip(jobs(&placed)) {
             let tiles = |job: &Job| (job.first_tile_row, job.tiles_across);
             if tiles(job) != tiles(placed) {
@@ -127,11 +145,18 @@ impl Launch {
         let mut uses: Vec<Use> = (self.weights.iter())
             .map(|(_, rows)| Use::read(rows))
             .collect();
+        let reach = match self.filter.frame().border {
+            border::WRAP => usize::MAX,
+            _ => self.filter.margin().1,
+        };
         for plane in self.planes.iter().flatten() {
+            let (input, output) = (&plane.input.1, &plane.output.1);
             if plane.channel.action != action::FILL {
-                uses.push(Use::read(&plane.input.1));
+                let from = plane.band.start.saturating_sub(reach);
+                let to = plane.band.end.saturating_add(reach);
+                uses.push(Use::read(&input.part(from..to.min(input.rows as usize))));
             }
-            uses.push(Use::write(&plane.output.1));
+            uses.push(Use::write(&output.part(plane.band.clone())));
         }
         uses
     }
@@ -164,7 +189,7 @@ impl Launch {
     }
 
     fn filter_job(&self, job: &Job, planes: &[Plane], weights: &[f32]) {
-        let (width, height) = (job.width as usize, job.height as usize);
+        let (width, height) = (job.width as usize, planes[0].band.len());
         let rule = self.filter.frame().border;
         let margin = self.filter.margin();
         let load = |plane: &Plane| Picture::load(self.samples, rule, job, plane, margin);
@@ -313,6 +338,7 @@ impl Plane {
             channel: *channel,
             input: (input_device, input),
             output: (memory.device(&output, context, "the output"), output),
+            band: 0..job.height as usize,
         }
     }
 }

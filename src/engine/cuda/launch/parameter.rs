@@ -1,0 +1,138 @@
+//! The structures that kernels take, of a plan's operations.
+
+use crate::engine::cuda::abi;
+use crate::filter::plan::{Bilateral, Correlation, Taps};
+use crate::filter::spec::Distance;
+
+/// What a launch hands to its kernel.
+pub enum Parameter {
+    Convolve(Box<abi::ConvolveLaunch>),
+    Bilateral(Box<abi::BilateralLaunch>),
+}
+
+impl Clone for Parameter {
+    fn clone(&self) -> Self {
+        match self {
+            Parameter::Convolve(launch) => Parameter::Convolve(launch.clone()),
+            Parameter::Bilateral(launch) => Parameter::Bilateral(launch.clone()),
+        }
+    }
+}
+
+impl Parameter {
+    pub fn frame(&mut self) -> &mut abi::Frame {
+        match self {
+            Parameter::Convolve(launch) => &mut launch.frame,
+            Parameter::Bilateral(launch) => &mut launch.frame,
+        }
+    }
+
+    pub fn weights(&mut self) -> &mut u64 {
+        match self {
+            Parameter::Convolve(launch) => &mut launch.weights,
+            Parameter::Bilateral(launch) => &mut launch.weights,
+        }
+    }
+
+    pub fn address(&self) -> *const std::ffi::c_void {
+        match self {
+            Parameter::Convolve(launch) => (&raw const **launch).cast(),
+            Parameter::Bilateral(launch) => (&raw const **launch).cast(),
+        }
+    }
+}
+
+/// The parameter of one linear kernel, or of the two of a magnitude, with their weights.
+pub fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
+    let divisor = kernels[0].divisor;
+    let mut launch = Box::new(abi::ConvolveLaunch {
+        kernel_count: kernels.len() as u32,
+        divisor,
+        reciprocal: 1.0 / divisor,
+        ..abi::ConvolveLaunch::default()
+    });
+    let mut weights = Vec::new();
+    for (kernel, described) in kernels.iter().zip(&mut launch.kernels) {
+        let first = weights.len() as u32;
+        let (width, height, separable) = match &kernel.taps {
+            Taps::Separable {
+                horizontal,
+                vertical,
+            } => {
+                abi::push_line(&mut weights, horizontal);
+                abi::push_line(&mut weights, vertical);
+                (horizontal.len(), vertical.len(), 1)
+            }
+            Taps::Full {
+                width,
+                height,
+                weights: full,
+            } => {
+                for line in full.chunks_exact(*width) {
+                    abi::push_line(&mut weights, line);
+                }
+                (*width, *height, 0)
+            }
+        };
+        *described = abi::Taps {
+            width: width as u32,
+            height: height as u32,
+            separable,
+            first,
+        };
+    }
+    copy_inline(&mut launch.inline_weights, &weights);
+    (Parameter::Convolve(launch), weights)
+}
+
+/// The parameter of a bilateral and its weights: the exponents of a quarter of the window.
+pub fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>, Vec<f32>) {
+    let (rx, ry) = (bilateral.radius_x, bilateral.radius_y);
+    let mut weights = vec![f32::NEG_INFINITY; (rx + 1) * (ry + 1)];
+    let mut launch = Box::new(abi::BilateralLaunch {
+        radius_x: rx as u32,
+        radius_y: ry as u32,
+        distance: match bilateral.distance {
+            Distance::L1 => abi::distance::L1,
+            Distance::L2 => abi::distance::L2,
+        },
+        color: bilateral.color,
+        color_premultiplied: bilateral.color_premultiplied,
+        ..abi::BilateralLaunch::default()
+    });
+    weights[0] = 0.0;
+    for &(dx, dy, exponent) in &bilateral.taps {
+        let (dx, dy) = (dx.unsigned_abs() as usize, dy.unsigned_abs() as usize);
+        weights[dy * (rx + 1) + dx] = exponent;
+        launch.spans[dy] = launch.spans[dy].max(dx as u8);
+    }
+    copy_inline(&mut launch.inline_weights, &weights);
+    (launch, weights)
+}
+
+/// Weights travel in the launch if they all fit.
+fn copy_inline(inline: &mut [f32], weights: &[f32]) {
+    if let Some(place) = inline.get_mut(..weights.len()) {
+        place.copy_from_slice(weights);
+    }
+}
+
+/// The kernels take a quarter of the window, whose rows are runs: the other three must mirror it.
+pub fn check_window(bilateral: &Bilateral) -> Result<(), String> {
+    let (launch, weights) = bilateral_parameter(bilateral);
+    let in_runs: usize = (0..=bilateral.radius_y)
+        .map(|dy| {
+            let row = 2 * usize::from(launch.spans[dy]) + 1;
+            if dy == 0 { row } else { 2 * row }
+        })
+        .sum();
+    let mirrored = (bilateral.taps.iter()).all(|&(dx, dy, exponent)| {
+        let at = dy.unsigned_abs() as usize * (bilateral.radius_x + 1) + dx.unsigned_abs() as usize;
+        weights[at] == exponent
+    });
+    if in_runs == bilateral.taps.len() + 1 && mirrored {
+        Ok(())
+    } else {
+        Err("a window of the bilateral that is not symmetric, or has holes".into())
+    }
+}

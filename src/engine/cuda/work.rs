@@ -1,0 +1,421 @@
+//! The work of a slot on one frame.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::bands;
+use super::clock::Reference;
+use super::context::{Context, Current, DeviceMemory, Stream};
+use super::error::CudaError;
+use super::launch::Placed;
+use super::pinned::{self, Block};
+use super::prepared::Program;
+use super::slot::Slot;
+use super::staging;
+use super::transfer::{self, Arrangement, HostPlane, Padding, Transfer};
+use crate::engine::{EngineError, Frame, Ticket};
+use crate::filter::Layout;
+use crate::latency::EngineTiming;
+
+/// How a frame gets from one side to the other.
+enum Way {
+    /// Straight from or to its own memory, which is pinned.
+    Direct,
+    /// Through this pinned memory.
+    Staged(Block),
+}
+
+/// A frame that the device works on. It owns all that the work uses until the work is done.
+pub struct Work {
+    program: Arc<Program>,
+    /// `None` once it was given back.
+    frame: Option<Frame>,
+    /// `None` once the work is done.
+    slot: Option<Slot>,
+    submitted: Instant,
+    reference: Option<Arc<Reference>>,
+    copy_in: Duration,
+    input: Way,
+    output: Way,
+    /// What went wrong when the work was given to the device.
+    failed: Option<CudaError>,
+}
+
+impl Work {
+    /// Gives the work on `frame` to the device. What goes wrong is told by the ticket.
+    pub fn start(program: &Arc<Program>, frame: Frame) -> Box<dyn Ticket> {
+        let submitted = Instant::now();
+        let context = &program.shared().context;
+        let taken = context.enter().and_then(|current| {
+            let (slot, alone) = (program.shared().slots).take(&current, program.room())?;
+            Ok((current, slot, alone))
+        });
+        let (current, slot, alone) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return Box::new(Refused(frame, error)),
+        };
+        let mut work = Work {
+            program: program.clone(),
+            frame: Some(frame),
+            slot: Some(slot),
+            submitted,
+            reference: None,
+            copy_in: Duration::ZERO,
+            input: Way::Direct,
+            output: Way::Direct,
+            failed: None,
+        };
+        let enqueued = match alone && program.goes_in_bands() && !work.is_interlaced() {
+            true => work.enqueue_bands(&current),
+            false => Ok(false),
+        };
+        let enqueued = enqueued.and_then(|done| match done {
+            true => Ok(()),
+            false => work.enqueue(&current),
+        });
+        work.failed = enqueued.err();
+        Box::new(work)
+    }
+
+    fn context(&self) -> &Arc<Context> {
+        &self.program.shared().context
+    }
+
+    fn is_interlaced(&self) -> bool {
+        (self.frame.as_ref()).is_some_and(|frame| frame.interlaced)
+    }
+
+    /// Gives the work to the device in bands; false, and nothing is done, where the frame cannot be
+    /// divided.
+    fn enqueue_bands(&mut self, current: &Current) -> Result<bool, CudaError> {
+        let program = self.program.clone();
+        let layout = program.layout();
+        let frame = self.frame.as_mut().expect("given back only at the end");
+        let slot = self.slot.as_mut().expect("given back only at the end");
+        let Some(lanes) = &slot.lanes else {
+            return Ok(false);
+        };
+        let arranged_in =
+            pinned_arrangement(layout, &input_planes(layout, frame), Padding::Included);
+        let arranged_out =
+            pinned_arrangement(layout, &output_planes(layout, frame), Padding::Excluded);
+        let (Some(from), Some(to)) = (arranged_in, arranged_out) else {
+            return Ok(false);
+        };
+        let placed = |memory: &DeviceMemory, planes| Placed {
+            start: memory.start(),
+            planes,
+        };
+        let (input, output) = (
+            placed(&slot.input, &from.planes),
+            placed(&slot.output, &to.planes),
+        );
+        let parts = program.parts(input, output);
+        if parts.is_empty() {
+            return Ok(false);
+        }
+        self.reference = Some(program.shared().clock.reference(current)?);
+        program.shared().clock.record(current, &slot.started)?;
+        let bands = bands::divide(program.bands(), layout, &parts, &from, &to);
+        let last = bands.len() - 1;
+        for (number, band) in bands.into_iter().enumerate() {
+            let lane = &lanes.streams[number % 2];
+            for transfer in &band.uploads {
+                // SAFETY: the frame and the slot stay with this work until it is done; the
+                // transfer lies within both, by how it was arranged.
+                unsafe { upload(current, slot, transfer)? };
+            }
+            let arrived = match number == last {
+                true => &slot.uploaded,
+                false => &lanes.arrived[number],
+            };
+            current.record(arrived, &slot.stream)?;
+            current.wait_in(lane, arrived)?;
+            for (part, tiles) in band.tiles {
+                // SAFETY: both sides hold a frame of the program's layout, arranged as they say, of
+                // which the rows that these tiles need have arrived; the slot and the program, with
+                // weights and functions, stay with this work until it is done.
+                unsafe { program.launch_tiles(current, lane, (&parts[part], tiles))? };
+            }
+            let computed = match number == last {
+                true => &slot.computed,
+                false => &lanes.computed[number],
+            };
+            current.record(computed, lane)?;
+            if number > 0 {
+                // What is sent back may have been computed with the band before.
+                current.wait_in(lane, &lanes.computed[number - 1])?;
+            }
+            for transfer in &band.downloads {
+                // SAFETY: as for the upload.
+                unsafe { download(current, slot, transfer, lane)? };
+            }
+        }
+        let (lane, other) = (&lanes.streams[last % 2], &lanes.streams[(last + 1) % 2]);
+        current.record(&lanes.other, other)?;
+        current.wait_in(lane, &lanes.other)?;
+        current.record(&slot.downloaded, lane)?;
+        Ok(true)
+    }
+
+    fn enqueue(&mut self, current: &Current) -> Result<(), CudaError> {
+        let program = self.program.clone();
+        let layout = program.layout();
+        let frame = self.frame.as_mut().expect("given back only at the end");
+        let slot = self.slot.as_mut().expect("given back only at the end");
+        let interlaced = frame.interlaced;
+        let sources = input_planes(layout, frame);
+        let targets = output_planes(layout, frame);
+        self.reference = Some(program.shared().clock.reference(current)?);
+        // Not on the slot's stream, whose last work was a download: the record would queue up behind
+        // the other slots' downloads, and the upload behind the record.
+        program.shared().clock.record(current, &slot.started)?;
+
+        let arranged_in = match pinned_arrangement(layout, &sources, Padding::Included) {
+            Some(arranged) => {
+                for transfer in &arranged.transfers {
+                    // SAFETY: the frame and the slot stay with this work until it is done; the
+                    // transfer lies within both, by how it was arranged.
+                    unsafe { upload(current, slot, transfer)? };
+                }
+                arranged.planes
+            }
+            None => {
+                let staging = program.staging();
+                let block = Block::pinned(current.context(), staging.bytes)?;
+                let started = Instant::now();
+                let place = slot.input.start();
+                // SAFETY: as above; the block is kept by this work, also after an error.
+                let copied = unsafe {
+                    staging::upload(
+                        current,
+                        staging,
+                        layout,
+                        &sources,
+                        &block,
+                        place,
+                        &slot.stream,
+                    )
+                };
+                self.input = Way::Staged(block);
+                self.copy_in = started.elapsed();
+                copied?;
+                staging.planes.clone()
+            }
+        };
+        current.record(&slot.uploaded, &slot.stream)?;
+
+        let arranged_out = pinned_arrangement(layout, &targets, Padding::Excluded);
+        let planes_out = match &arranged_out {
+            Some(arranged) => &arranged.planes,
+            None => &program.staging().planes,
+        };
+        let input = Placed {
+            start: slot.input.start(),
+            planes: &arranged_in,
+        };
+        let output = Placed {
+            start: slot.output.start(),
+            planes: planes_out,
+        };
+        // SAFETY: both hold a frame of the program's layout, arranged as they say; the slot and
+        // the program, with weights and functions, stay with this work until it is done.
+        unsafe { program.launch(current, &slot.stream, (input, output), interlaced)? };
+        current.record(&slot.computed, &slot.stream)?;
+
+        match &arranged_out {
+            Some(arranged) => {
+                for transfer in &arranged.transfers {
+                    // SAFETY: as for the upload.
+                    unsafe { download(current, slot, transfer, &slot.stream)? };
+                }
+            }
+            None => {
+                let staging = program.staging();
+                let block = Block::pinned(current.context(), staging.bytes)?;
+                while slot.parts.len() < staging.chunks.len() {
+                    slot.parts.push(current.event(false)?);
+                }
+                let start = block.start();
+                self.output = Way::Staged(block);
+                let place = slot.output.start();
+                // SAFETY: as above; the block is kept by this work.
+                unsafe {
+                    staging::download(current, staging, place, start, &slot.stream, &slot.parts)?;
+                }
+            }
+        }
+        current.record(&slot.downloaded, &slot.stream)
+    }
+
+    /// Waits for the end of the work.
+    fn finish(&mut self) -> Result<EngineTiming, CudaError> {
+        let program = self.program.clone();
+        let current = program.shared().context.enter()?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let frame = self.frame.as_mut().expect("given back only at the end");
+        let slot = self.slot.as_ref().expect("given back only at the end");
+        let reference = self.reference.as_ref().expect("set by `enqueue`");
+        let mut copied_until = None;
+        if let Way::Staged(block) = &self.output {
+            let (staging, layout) = (program.staging(), program.layout());
+            let first = &slot.parts[0];
+            (program.first_part()).wait(&current, first, self.submitted)?;
+            let arrived = reference.moment(&current, first)?;
+            (program.first_part()).record(arrived.saturating_duration_since(self.submitted));
+            let targets = output_planes(layout, frame);
+            // SAFETY: the targets are the frame's, which this work owns; the block holds a frame.
+            unsafe {
+                staging::copy_out(&current, staging, layout, block, &slot.parts, &targets)?;
+            }
+            copied_until = Some(Instant::now());
+        }
+        (program.end()).wait(&current, &slot.downloaded, self.submitted)?;
+        let now = Instant::now();
+        // It is on a stream of its own.
+        current.wait_for(&slot.started)?;
+        let started = reference.moment(&current, &slot.started)?;
+        let downloaded = reference.moment(&current, &slot.downloaded)?;
+        // The mapping errs by some microseconds; what was waited for was not done later.
+        let started = started.clamp(self.submitted, now);
+        let downloaded = downloaded.clamp(started, now);
+        let finished = copied_until.unwrap_or(downloaded).max(downloaded);
+        let upload = current.elapsed(&slot.started, &slot.uploaded)?;
+        let timing = EngineTiming {
+            started,
+            finished,
+            copy_in: self.copy_in,
+            // What of the upload the copy into pinned memory did not hide.
+            upload: upload.saturating_sub(self.copy_in),
+            kernel: current.elapsed(&slot.uploaded, &slot.computed)?,
+            download: current.elapsed(&slot.computed, &slot.downloaded)? + (finished - downloaded),
+            pinned_in: matches!(self.input, Way::Direct),
+            pinned_out: matches!(self.output, Way::Direct),
+        };
+        program.end().record(downloaded - self.submitted);
+        if let Some(slot) = self.slot.take() {
+            program.shared().slots.give(slot);
+        }
+        Ok(timing)
+    }
+
+    /// Waits until the device has let go of everything, whatever became of the work.
+    fn settle(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        let slots = &self.program.shared().slots;
+        let settled = (self.context().enter()).and_then(|current| {
+            (slot.streams()).try_for_each(|stream| current.wait_for_all(stream))
+        });
+        match settled {
+            Ok(()) => slots.give(slot),
+            Err(error) => {
+                // Whatever the code: what the device still does is unknown, so nothing of this may
+                // be used again; and the frame goes back, so the device must have let go of it.
+                self.context().device().mark_dead(&error);
+                for stream in slot.streams() {
+                    self.context().drain(stream);
+                }
+                slots.lost();
+            }
+        }
+    }
+}
+
+impl Ticket for Work {
+    fn approach(&mut self) -> bool {
+        // What goes to foreign memory is still to be copied by the host then.
+        let (Way::Direct, Some(slot), None) = (&self.output, &self.slot, &self.failed) else {
+            return false;
+        };
+        // What fails here fails in `wait` too, which tells.
+        (self.context().enter()).is_ok_and(|current| {
+            (self.program.end()).approach(&current, &slot.downloaded, self.submitted)
+        })
+    }
+
+    fn wait(mut self: Box<Self>) -> (Frame, Result<EngineTiming, EngineError>) {
+        let result = self.finish();
+        self.settle();
+        let frame = self.frame.take().expect("given back only here");
+        (frame, result.map_err(EngineError::from))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // A ticket that nobody waited for: the frame is in use until the device is done with it.
+        self.settle();
+    }
+}
+
+/// A frame whose work could not begin.
+struct Refused(Frame, CudaError);
+
+impl Ticket for Refused {
+    fn wait(self: Box<Self>) -> (Frame, Result<EngineTiming, EngineError>) {
+        (self.0, Err(self.1.into()))
+    }
+}
+
+fn input_planes(layout: &Layout, frame: &Frame) -> Vec<HostPlane> {
+    (0..layout.planes.len())
+        .map(|index| {
+            let (bytes, stride) = frame.input.plane(index);
+            HostPlane {
+                start: bytes.as_ptr().cast_mut(),
+                len: bytes.len(),
+                stride,
+            }
+        })
+        .collect()
+}
+
+fn output_planes(layout: &Layout, frame: &mut Frame) -> Vec<HostPlane> {
+    (frame.output.raw_planes().into_iter())
+        .take(layout.planes.len())
+        .map(|plane| HostPlane {
+            start: plane.start,
+            len: plane.len,
+            stride: plane.stride,
+        })
+        .collect()
+}
+
+/// The copies straight from or to `planes`, if all their bytes are pinned.
+fn pinned_arrangement(
+    layout: &Layout,
+    planes: &[HostPlane],
+    padding: Padding,
+) -> Option<Arrangement> {
+    let arranged = transfer::direct(layout, planes, padding)?;
+    let is_pinned = |transfer: &Transfer| {
+        let rows = transfer.rows;
+        let bytes = rows.host_stride * (rows.rows - 1) + rows.bytes;
+        pinned::is_pinned(transfer.host, bytes)
+    };
+    arranged.transfers.iter().all(is_pinned).then_some(arranged)
+}
+
+/// # Safety
+/// The host's side of `transfer` must stay valid and unwritten until the slot's stream has passed
+/// this point, and the slot must have room for it.
+unsafe fn upload(current: &Current, slot: &Slot, transfer: &Transfer) -> Result<(), CudaError> {
+    let to = slot.input.start() + transfer.device as u64;
+    // SAFETY: passed on to the caller.
+    unsafe { current.upload(to, transfer.host, transfer.rows, &slot.stream) }
+}
+
+/// # Safety
+/// As [`upload`], with `stream`; nothing else may use the host's side meanwhile.
+unsafe fn download(
+    current: &Current,
+    slot: &Slot,
+    transfer: &Transfer,
+    stream: &Stream,
+) -> Result<(), CudaError> {
+    let from = slot.output.start() + transfer.device as u64;
+    // SAFETY: passed on to the caller.
+    unsafe { current.download(transfer.host, from, transfer.rows, stream) }
+}
