@@ -7,14 +7,17 @@ use gst::prelude::*;
 use crate::common::frames::{DURATION, assert_raised, filled, gray, planes, raw};
 use crate::common::pads::Pads;
 use crate::common::pools::ShortPool;
-use crate::common::watchdog::{measured, thread_names, watched};
+use crate::common::watchdog::{measured, thread_names, watched, watched_for};
 use crate::common::{heap, isolated, raising};
+
+/// Hundreds of large frames take their time on a slow, busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Reported: many filters of large frames in one process take memory without bound, or the last
 /// ones take the process down with them.
 #[test]
 fn sixty_four_4k_streams_take_a_few_frames_each_and_give_them_back() {
-    watched(|| {
+    watched_for(2 * LIMIT, || {
         isolated::passes("crowd::alone_sixty_four", &heap::COUNTED);
     });
 }
@@ -29,7 +32,7 @@ fn alone_sixty_four() {
     if !isolated::is_alone() {
         return;
     }
-    watched(|| {
+    watched_for(LIMIT, || {
         let caps = raw("I420", 3840, 2160);
         let frame = filled(&caps, 0, 20);
         let one = |caps: &gst::Caps, frame: &gst::Buffer| {
@@ -115,7 +118,7 @@ fn a_pool_without_any_memory_is_replaced() {
 /// Reported: with several filters in a process each takes a core for itself while it waits.
 #[test]
 fn eight_streams_at_their_pace_cost_no_more_than_their_frames() {
-    watched(|| {
+    watched_for(2 * LIMIT, || {
         isolated::passes("crowd::alone_eight", &[]);
     });
 }
@@ -187,5 +190,5 @@ fn alone_eight() {
     if !isolated::is_alone() {
         return;
     }
-    watched(|| measured(check_cost));
+    watched_for(LIMIT, || measured(check_cost));
 }
