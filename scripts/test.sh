@@ -47,7 +47,8 @@ coverage() {
   # Code that counts its lines is slow, and few random cases run as many lines as hundreds.
   export PROPTEST_CASES=${PROPTEST_CASES:-16}
   cargo llvm-cov --workspace --no-report --no-fail-fast "$@" || failed=yes
-  cargo llvm-cov report --json --summary-only --output-path "$scratch/coverage.json"
+  # Processes that tests end abruptly leave half a profile.
+  cargo llvm-cov report --failure-mode all --json --summary-only --output-path "$scratch/coverage.json"
   python3 - "$scratch/coverage.json" "$root/src/" <<'PY'
 import collections, json, sys
 

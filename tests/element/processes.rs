@@ -2,12 +2,14 @@
 //!
 //! Each test here starts one of the ignored ones in a new process.
 
+use std::time::Duration;
+
 use gst::prelude::*;
 
 use crate::common::frames::{gray, gray_of, numbered_as};
 use crate::common::pads::{Pads, named, texts};
 use crate::common::pipelines::{self, RAISING};
-use crate::common::watchdog::{thread_names, threads, watched};
+use crate::common::watchdog::{thread_names, threads, watched, watched_for};
 use crate::common::{cudaconv, raising};
 use crate::common::{heap, isolated};
 
@@ -60,10 +62,13 @@ fn assert_levels_off(rounds: usize, mut round: impl FnMut()) {
     );
 }
 
+/// Hundreds of starts take their time on a slow, busy machine.
+const MANY_STARTS: Duration = Duration::from_secs(300);
+
 /// Reported: every start leaves threads, files or memory behind.
 #[test]
 fn starts_and_stops_leave_nothing_behind() {
-    watched(|| {
+    watched_for(2 * MANY_STARTS, || {
         isolated::passes("processes::alone_starts_and_stops", &heap::COUNTED);
     });
 }
@@ -74,7 +79,7 @@ fn alone_starts_and_stops() {
     if !isolated::is_alone() {
         return;
     }
-    watched(|| {
+    watched_for(MANY_STARTS, || {
         let pipeline = pipelines::parse(&format!(
             "videotestsrc num-buffers=3 ! video/x-raw,format=I420,width=640,height=480 ! \
              {RAISING} ! fakesink name=out"
