@@ -136,6 +136,31 @@ mod imp {
             self.parent_alloc_buffer(params)
         }
     }
+
+    /// An allocator that has no memory.
+    #[derive(Default)]
+    pub struct EmptyAllocator;
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for EmptyAllocator {
+        const NAME: &'static str = "CudaConvTestEmptyAllocator";
+        type Type = super::EmptyAllocator;
+        type ParentType = gst::Allocator;
+    }
+
+    impl ObjectImpl for EmptyAllocator {}
+    impl GstObjectImpl for EmptyAllocator {}
+
+    // SAFETY: no memory is a valid answer, and so none ever comes back to be freed.
+    unsafe impl AllocatorImpl for EmptyAllocator {
+        unsafe fn alloc(
+            &self,
+            _size: usize,
+            _params: &gst::AllocationParams,
+        ) -> *mut gst::ffi::GstMemory {
+            std::ptr::null_mut()
+        }
+    }
 }
 
 glib::wrapper! {
@@ -150,6 +175,10 @@ glib::wrapper! {
 
 glib::wrapper! {
     pub struct ShortPool(ObjectSubclass<imp::ShortPool>) @extends gst::BufferPool, gst::Object;
+}
+
+glib::wrapper! {
+    pub struct EmptyAllocator(ObjectSubclass<imp::EmptyAllocator>) @extends gst::Allocator, gst::Object;
 }
 
 impl PaddedPool {
@@ -175,6 +204,12 @@ impl RefusingPool {
 impl InertPool {
     pub fn make() -> gst::BufferPool {
         glib::Object::new::<InertPool>().upcast()
+    }
+}
+
+impl EmptyAllocator {
+    pub fn make() -> gst::Allocator {
+        glib::Object::new::<EmptyAllocator>().upcast()
     }
 }
 

@@ -23,6 +23,7 @@ mod processes;
 mod properties;
 mod queries;
 mod reporting;
+mod shortage;
 mod stops;
 mod storms;
 mod timeline;
