@@ -1,6 +1,4 @@
-//! Downstream that has no memory for frames, or none that can be written.
-
-use gst::prelude::*;
+//! Downstream that has no memory for frames.
 
 use crate::common::frames::{assert_raised, gray};
 use crate::common::pads::Pads;
