@@ -95,8 +95,8 @@ impl CudaConv {
         *lock(&self.qos) = Qos::default();
         self.set_pool_flushing(false);
         self.queue.resume(|| {
-            if let Err(error) = self.start_task() {
-                gst::error!(CAT, imp = self, "the task does not start: {error}");
+            if let Err(error) = self.resume_task() {
+                gst::error!(CAT, imp = self, "the task does not go on: {error}");
             }
         });
     }

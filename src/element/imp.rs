@@ -168,7 +168,7 @@ impl CudaConv {
             // Making the task posts a message, whose handlers may call back: not under the lock.
             // It pauses itself, as the queue is flushing still.
             self.start_task()?;
-            self.queue.activate(depth, || self.start_task())?;
+            self.queue.activate(depth, || self.resume_task())?;
         } else {
             let items = self.queue.deactivate();
             self.set_pool_flushing(true);
@@ -179,7 +179,7 @@ impl CudaConv {
         Ok(())
     }
 
-    pub(super) fn start_task(&self) -> Result<(), gst::LoggableError> {
+    fn start_task(&self) -> Result<(), gst::LoggableError> {
         let element = self.obj().downgrade();
         self.src_pad.start_task(move || {
             let Some(element) = element.upgrade() else {
@@ -194,6 +194,21 @@ impl CudaConv {
                 CudaConv::run_task,
             );
         })?;
+        Ok(())
+    }
+
+    /// Lets the task go on that [`Self::start_task`] made. Starting it anew would hand the pad
+    /// another closure, which a pad that has a task neither takes nor frees.
+    pub(super) fn resume_task(&self) -> Result<(), gst::LoggableError> {
+        let task: Option<gst::Task> = {
+            let _locked = self.src_pad.object_lock();
+            // SAFETY: the pad lives as long as `self`; its lock, which is held, guards the field;
+            // the field is null or a task that the pad keeps alive while it is locked, and the
+            // result has a reference of its own.
+            unsafe { glib::translate::from_glib_none((*self.src_pad.as_ptr()).task) }
+        };
+        task.ok_or_else(|| gst::loggable_error!(CAT, "the source pad has no task"))?
+            .start()?;
         Ok(())
     }
 }

@@ -13,8 +13,14 @@ pub fn is_alone() -> bool {
 
 /// Runs the ignored test `name` (its full path) of this test program in a process of its own.
 pub fn run(name: &str, environment: &[(&str, &str)]) -> Output {
+    let output = command(name, environment).output();
+    output.expect("the test program starts again")
+}
+
+fn command(name: &str, environment: &[(&str, &str)]) -> Command {
     let program = std::env::current_exe().expect("the test program knows its file");
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args([
             name,
             "--exact",
@@ -24,15 +30,24 @@ pub fn run(name: &str, environment: &[(&str, &str)]) -> Output {
         ])
         .env(ALONE, "1")
         .envs(environment.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .expect("the test program starts again")
+        .stdin(Stdio::null());
+    command
 }
 
 /// As [`run`]; fails unless that test passes. Returns what it printed.
 pub fn passes(name: &str, environment: &[(&str, &str)]) -> String {
-    let output = run(name, environment);
-    let text = text(&output);
+    check(name, &run(name, environment))
+}
+
+/// As [`passes`], for a long test: what it prints to standard error is seen while it runs.
+pub fn passes_aloud(name: &str, environment: &[(&str, &str)]) {
+    let mut command = command(name, environment);
+    let output = command.stderr(Stdio::inherit()).output();
+    check(name, &output.expect("the test program starts again"));
+}
+
+fn check(name: &str, output: &Output) -> String {
+    let text = text(output);
     assert!(
         output.status.success() && text.contains("1 passed"),
         "{name} in a process of its own: {}\n{text}",

@@ -3,6 +3,7 @@
 
 pub mod downstream;
 pub mod frames;
+pub mod heap;
 pub mod isolated;
 pub mod pads;
 pub mod picture;

@@ -1,4 +1,4 @@
-//! Buffer pools as downstream elements offer them: padded, refusing, bounded.
+//! Buffer pools as downstream elements offer them: padded, refusing, bounded, short of memory.
 
 use gst::glib;
 use gst::prelude::*;
@@ -107,6 +107,60 @@ mod imp {
             false
         }
     }
+
+    /// A pool that gets memory for so many buffers and no more.
+    #[derive(Default)]
+    pub struct ShortPool {
+        pub(super) left: AtomicUsize,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for ShortPool {
+        const NAME: &'static str = "CudaConvTestShortPool";
+        type Type = super::ShortPool;
+        type ParentType = gst::BufferPool;
+    }
+
+    impl ObjectImpl for ShortPool {}
+    impl GstObjectImpl for ShortPool {}
+
+    impl BufferPoolImpl for ShortPool {
+        fn alloc_buffer(
+            &self,
+            params: Option<&gst::BufferPoolAcquireParams>,
+        ) -> Result<gst::Buffer, gst::FlowError> {
+            let take = |left: usize| left.checked_sub(1);
+            self.left
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
+                .map_err(|_| gst::FlowError::Error)?;
+            self.parent_alloc_buffer(params)
+        }
+    }
+
+    /// An allocator that has no memory.
+    #[derive(Default)]
+    pub struct EmptyAllocator;
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for EmptyAllocator {
+        const NAME: &'static str = "CudaConvTestEmptyAllocator";
+        type Type = super::EmptyAllocator;
+        type ParentType = gst::Allocator;
+    }
+
+    impl ObjectImpl for EmptyAllocator {}
+    impl GstObjectImpl for EmptyAllocator {}
+
+    // SAFETY: no memory is a valid answer, and so none ever comes back to be freed.
+    unsafe impl AllocatorImpl for EmptyAllocator {
+        unsafe fn alloc(
+            &self,
+            _size: usize,
+            _params: &gst::AllocationParams,
+        ) -> *mut gst::ffi::GstMemory {
+            std::ptr::null_mut()
+        }
+    }
 }
 
 glib::wrapper! {
@@ -117,6 +171,14 @@ glib::wrapper! {
 }
 glib::wrapper! {
     pub struct InertPool(ObjectSubclass<imp::InertPool>) @extends gst::BufferPool, gst::Object;
+}
+
+glib::wrapper! {
+    pub struct ShortPool(ObjectSubclass<imp::ShortPool>) @extends gst::BufferPool, gst::Object;
+}
+
+glib::wrapper! {
+    pub struct EmptyAllocator(ObjectSubclass<imp::EmptyAllocator>) @extends gst::Allocator, gst::Object;
 }
 
 impl PaddedPool {
@@ -142,6 +204,22 @@ impl RefusingPool {
 impl InertPool {
     pub fn make() -> gst::BufferPool {
         glib::Object::new::<InertPool>().upcast()
+    }
+}
+
+impl EmptyAllocator {
+    pub fn make() -> gst::Allocator {
+        glib::Object::new::<EmptyAllocator>().upcast()
+    }
+}
+
+impl ShortPool {
+    /// A pool with memory for `buffers`.
+    pub fn make(buffers: usize) -> gst::BufferPool {
+        let pool = glib::Object::new::<ShortPool>();
+        let left = &pool.imp().left;
+        left.store(buffers, std::sync::atomic::Ordering::SeqCst);
+        pool.upcast()
     }
 }
 

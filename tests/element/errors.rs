@@ -100,6 +100,40 @@ fn an_error_with_eos_already_queued_is_posted() {
     });
 }
 
+/// Reported: an error that no push told of is lost when the stream ends.
+#[test]
+fn an_error_that_upstream_did_not_hear_of_is_posted_at_the_end() {
+    watched(|| {
+        let pads = Pads::raising();
+        pads.answer_after(0, gst::FlowError::Error);
+        assert_eq!(pads.push(0), Ok(gst::FlowSuccess::Ok));
+        // The answer is known once an event behind the frame is through.
+        pads.push_number(1);
+        pads.wait_number(1);
+        assert!(pads.end());
+        let error = pads.wait_error();
+        assert!(error.matches(gst::StreamError::Failed), "{error:?}");
+        pads.wait_event(gst::EventType::Eos);
+    });
+}
+
+/// Reported: once downstream had enough of one stream the next one is refused too.
+#[test]
+fn a_new_stream_behind_downstreams_eos_is_passed_on() {
+    watched(|| {
+        let pads = Pads::raising();
+        pads.answer_after(1, gst::FlowError::Eos);
+        assert_eq!(push_until_refused(&pads, 0), gst::FlowError::Eos);
+        pads.answer_ok();
+        assert_eq!(pads.push(50), Err(gst::FlowError::Eos), "it holds");
+        pads.begin_stream("second", &gray());
+        pads.forget();
+        pads.push_all(60..63);
+        pads.wait_buffers(3);
+        assert_raised(&pads.buffers(), 60..63);
+    });
+}
+
 /// Reported: EOS from downstream is posted as "Internal data stream error".
 #[test]
 fn eos_from_downstream_with_eos_queued_is_no_error() {

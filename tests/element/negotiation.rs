@@ -208,6 +208,7 @@ fn refused_caps_let_no_frame_pass_and_good_ones_resume() {
             "audio/x-raw,format=S16LE,rate=8000,channels=1,layout=interleaved",
             "video/x-raw(memory:DMABuf),format=GRAY8,width=32,height=24,framerate=25/1",
             "video/x-bayer,format=bggr,width=32,height=24,framerate=25/1",
+            "video/x-raw,format=GRAY8,width=32,height=24,framerate=25/1,interlace-mode=fields",
         ] {
             let bad: gst::Caps = bad.parse().expect("caps");
             pads.src.push_event(gst::event::Caps::new(&bad));

@@ -160,7 +160,8 @@ fn assert_same(isas: &[Isa], spec: &FilterSpec, shape: Shape, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    // 256 of them, or as many as `PROPTEST_CASES` says.
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn linear_kernels_give_the_canonical_bytes(

@@ -1,26 +1,29 @@
 //! Memory, threads and open files of this process over a storm.
 
+use crate::common::heap;
 use crate::common::watchdog::thread_names;
 
 /// The first episodes load libraries, start pools of threads and fill caches.
 const SETTLING: usize = 12;
 /// Fewer episodes than this after settling tell nothing.
 const ENOUGH: usize = 24;
-/// Allocators keep some of what was freed. One lost frame of the largest kind an episode would be
-/// more than this after a few thousand episodes, one lost pool after some hundred.
-const ALLOWANCE_KIB: usize = 24 * 1024;
+/// One object a flush left behind would be more than this within some hundred episodes, one frame
+/// or one pool an episode within some ten.
+const IN_USE_ALLOWANCE_KIB: usize = 64;
+/// For memory that does not come from the heap. Allocators keep some of what was freed.
+const RESIDENT_ALLOWANCE_KIB: usize = 24 * 1024;
 /// Threads that pools of GLib keep for a while.
 const IDLE_THREADS: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
-struct Level {
+pub struct Level {
+    in_use_kib: usize,
     resident_kib: usize,
     threads: usize,
     files: usize,
 }
 
 /// What was there after each episode.
-#[derive(Default)]
 pub struct Levels {
     all: Vec<Level>,
 }
@@ -42,12 +45,22 @@ fn median(of: impl Iterator<Item = usize>) -> usize {
 }
 
 impl Levels {
-    pub fn measure(&mut self) {
-        self.all.push(Level {
+    /// With room for `episodes`, so that the record itself takes the same memory all along.
+    pub fn with_room(episodes: usize) -> Self {
+        Levels {
+            all: Vec::with_capacity(episodes),
+        }
+    }
+
+    pub fn measure(&mut self) -> Level {
+        let level = Level {
+            in_use_kib: heap::bytes_in_use() / 1024,
             resident_kib: resident_kib(),
             threads: thread_names().len(),
             files: std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
-        });
+        };
+        self.all.push(level);
+        level
     }
 
     /// The first and the last quarter after settling.
@@ -74,9 +87,20 @@ impl Levels {
                 thread_names()
             );
         };
-        compare("KiB of memory", |l| l.resident_kib, ALLOWANCE_KIB);
+        compare("KiB in use", |l| l.in_use_kib, IN_USE_ALLOWANCE_KIB);
+        compare("KiB resident", |l| l.resident_kib, RESIDENT_ALLOWANCE_KIB);
         compare("threads", |l| l.threads, IDLE_THREADS);
         compare("open files", |l| l.files, 2);
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} KiB in use, {} KiB resident, {} threads, {} files",
+            self.in_use_kib, self.resident_kib, self.threads, self.files
+        )
     }
 }
 
@@ -85,14 +109,12 @@ impl std::fmt::Display for Levels {
         let Some((early, late)) = self.ends() else {
             return write!(f, "too short for levels");
         };
-        let figures = |levels: &[Level]| {
-            format!(
-                "{} KiB, {} threads, {} files",
-                median(levels.iter().map(|l| l.resident_kib)),
-                median(levels.iter().map(|l| l.threads)),
-                median(levels.iter().map(|l| l.files))
-            )
+        let middle = |levels: &[Level]| Level {
+            in_use_kib: median(levels.iter().map(|l| l.in_use_kib)),
+            resident_kib: median(levels.iter().map(|l| l.resident_kib)),
+            threads: median(levels.iter().map(|l| l.threads)),
+            files: median(levels.iter().map(|l| l.files)),
         };
-        write!(f, "early {}, late {}", figures(early), figures(late))
+        write!(f, "early {}; late {}", middle(early), middle(late))
     }
 }

@@ -19,6 +19,10 @@ use level::Levels;
 
 /// An episode takes a second or two; beyond this it hangs.
 const EPISODE_LIMIT: Duration = Duration::from_secs(120);
+/// In a second; there are one or two.
+const MOST_EPISODES: usize = 8;
+/// How often a long storm tells how it goes.
+const TELLING: Duration = Duration::from_secs(30);
 /// Where the row of seeds starts if nothing else is said.
 const FIRST_SEED: u64 = 0x5eed_5000;
 
@@ -38,15 +42,24 @@ pub fn duration() -> Duration {
 pub fn rage() {
     let first = number_from_environment("CUDACONV_STORM_SEED").unwrap_or(FIRST_SEED);
     let begun = Instant::now();
-    let mut levels = Levels::default();
+    let mut levels = Levels::with_room(MOST_EPISODES * duration().as_secs() as usize);
     let mut totals = Totals::default();
     let mut seed = first;
+    let mut told = Duration::ZERO;
     while begun.elapsed() < duration() {
         let what = format!("an episode (CUDACONV_STORM_SEED={seed} begins with it)");
         let counts = within(EPISODE_LIMIT, &what, move || episode(seed));
         totals.add(&counts);
-        levels.measure();
+        let level = levels.measure();
         seed += 1;
+        if begun.elapsed() >= told + TELLING {
+            told = begun.elapsed();
+            eprintln!(
+                "{:.0} s, {} episodes: {level}",
+                told.as_secs_f64(),
+                seed - first
+            );
+        }
     }
     eprintln!(
         "{} episodes from seed {first} in {:.0} s: {totals}; {levels}",
