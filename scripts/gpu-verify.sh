@@ -92,8 +92,10 @@ part_modules() {
 }
 
 part_tests() {
-  run_tests gpu/ 400 tests "$bundle/bin/gpu-tests"
-  grep -v '^$' "$out/tests.err" | grep 'samples, off by\|frame [0-9]\|uploads ran\|^ladder ' || true
+  run_tests gpu/ 400 tests "$bundle/bin/gpu-tests" --skip overlap::
+  # What overlaps is only to be seen where nothing else is going on.
+  run_tests gpu/ 60 overlap "$bundle/bin/gpu-tests" overlap::
+  cat "$out/tests.err" "$out/overlap.err" | grep -v '^$' | grep 'samples, off by\|frame [0-9]\|uploads ran\|^ladder ' || true
 }
 
 # The table of every format, family of kernels and border.

@@ -93,6 +93,7 @@ impl CudaConv {
         let mut slot = Some(slot);
         if ticket.approach(SLOT_SOON) {
             self.queue.slot_soon();
+            // Of a frame that is over it is told below when that was.
             if ticket.approach(SLOT_FREE)
                 && let Some(slot) = slot.take()
             {

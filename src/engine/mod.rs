@@ -132,7 +132,8 @@ pub trait Prepared: Send + Sync {
 
 /// A frame in work.
 pub trait Ticket: Send {
-    /// Waits until about `lead` before the frame is done. False where that cannot be told, soon.
+    /// Waits until about `lead` before the frame is done. False, soon, where that cannot be told, and
+    /// where the frame is done already.
     fn approach(&mut self, _lead: Duration) -> bool {
         false
     }

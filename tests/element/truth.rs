@@ -15,6 +15,14 @@ use crate::common::{backend, cudaconv};
 
 const FRAMES: u64 = 12;
 
+/// Frames, and the radius of a naive bilateral of theirs, that take milliseconds on any backend.
+fn heavy() -> (gst::Caps, &'static str) {
+    match backend() {
+        "cuda" => (gray_of(3840, 2160), "20"),
+        _ => (gray_of(64, 48), "5"),
+    }
+}
+
 fn told_stream(properties: &[(&str, &str)], caps: &gst::Caps) -> Pads {
     let element = cudaconv(properties);
     element.set_property("post-messages", true);
@@ -42,13 +50,13 @@ fn one_by_one(pads: &Pads, caps: &gst::Caps) -> (Vec<Cost>, Vec<f64>) {
 #[test]
 fn a_slow_engine_shows_as_kernel_alone() {
     watched(|| {
-        let caps = gray_of(64, 48);
+        let (caps, radius) = heavy();
         measured(|| {
             let light = told_stream(&[("kernel", "identity")], &caps);
             let (before, _) = one_by_one(&light, &caps);
             let heavy = [
                 ("kernel", "bilateral"),
-                ("radius", "5"),
+                ("radius", radius),
                 ("method", "naive"),
             ];
             let heavy = told_stream(&heavy, &caps);
@@ -72,11 +80,11 @@ fn a_slow_engine_shows_as_kernel_alone() {
 #[test]
 fn a_busy_slot_shows_as_wait_alone() {
     watched(|| {
-        let caps = gray_of(64, 48);
+        let (caps, radius) = heavy();
         measured(|| {
             let heavy = [
                 ("kernel", "bilateral"),
-                ("radius", "5"),
+                ("radius", radius),
                 ("method", "naive"),
                 ("depth", "1"),
             ];

@@ -46,14 +46,6 @@ impl Clock {
         })
     }
 
-    /// Records `event` when the device comes to it, whatever other streams wait for.
-    ///
-    /// # Errors
-    /// As the driver's.
-    pub fn record(&self, current: &Current, event: &Event) -> Result<(), CudaError> {
-        current.record(event, &self.stream)
-    }
-
     /// A reference at most a second old.
     ///
     /// # Errors
@@ -153,7 +145,7 @@ impl Pace {
 
     /// Waits until about `lead` before that point of work that was submitted at `submitted`: until
     /// it is due, and `before` has passed, which comes shortly before its `end`. False, soon, while nothing
-    /// is known of its time, and when it takes far longer than others.
+    /// is known of its time, where it is over already, and when it takes far longer than others.
     pub fn approach(
         &self,
         current: &Current,
@@ -164,6 +156,9 @@ impl Pace {
         let Some(expected) = self.expected() else {
             return false;
         };
+        if !matches!(current.is_done(end), Ok(false)) {
+            return false;
+        }
         let due = expected.saturating_sub(lead);
         let _sharp = SharpTimer::new();
         loop {

@@ -34,6 +34,8 @@ pub struct Work {
     slot: Option<Slot>,
     submitted: Instant,
     reference: Option<Arc<Reference>>,
+    /// When the host began to copy the frame into pinned memory.
+    copied_from: Option<Instant>,
     copy_in: Duration,
     input: Way,
     output: Way,
@@ -60,6 +62,7 @@ impl Work {
             slot: Some(slot),
             submitted,
             reference: None,
+            copied_from: None,
             copy_in: Duration::ZERO,
             input: Way::Direct,
             output: Way::Direct,
@@ -112,8 +115,8 @@ impl Work {
             return Ok(false);
         }
         self.reference = Some(program.shared().clock.reference(current)?);
-        program.shared().clock.record(current, &slot.started)?;
         let copies = &program.shared().copies;
+        current.record(&slot.started, &copies.up)?;
         let bands = bands::divide(program.bands(), layout, &parts, &from, &to);
         let last = bands.len() - 1;
         for (number, band) in bands.into_iter().enumerate() {
@@ -155,7 +158,7 @@ impl Work {
         let targets = output_planes(layout, frame);
         self.reference = Some(program.shared().clock.reference(current)?);
         let copies = &program.shared().copies;
-        program.shared().clock.record(current, &slot.started)?;
+        current.record(&slot.started, &copies.up)?;
 
         let arranged_in = match pinned_arrangement(layout, &sources, Padding::Included) {
             Some(arranged) => {
@@ -169,7 +172,7 @@ impl Work {
             None => {
                 let staging = program.staging();
                 let block = Block::pinned(current.context(), staging.bytes)?;
-                let started = Instant::now();
+                let started = *self.copied_from.insert(Instant::now());
                 let place = slot.input.start();
                 // SAFETY: as above; the block is kept by this work, also after an error.
                 let copied = unsafe {
@@ -256,21 +259,26 @@ impl Work {
         }
         (program.end()).wait(&current, &slot.downloaded, self.submitted)?;
         let now = Instant::now();
-        // It is on a stream of its own.
-        current.wait_for(&slot.started)?;
-        let started = reference.moment(&current, &slot.started)?;
+        let started = match self.copied_from {
+            Some(from) => from,
+            None => reference.moment(&current, &slot.started)?,
+        };
         let downloaded = reference.moment(&current, &slot.downloaded)?;
         // The mapping errs by some microseconds; what was waited for was not done later.
         let started = started.clamp(self.submitted, now);
         let downloaded = downloaded.clamp(started, now);
         let finished = copied_until.unwrap_or(downloaded).max(downloaded);
-        let upload = current.elapsed(&slot.started, &slot.uploaded)?;
+        let upload = match self.copied_from {
+            // What the copy into pinned memory did not hide.
+            Some(from) => (reference.moment(&current, &slot.uploaded)?)
+                .saturating_duration_since(from + self.copy_in),
+            None => current.elapsed(&slot.started, &slot.uploaded)?,
+        };
         let timing = EngineTiming {
             started,
             finished,
             copy_in: self.copy_in,
-            // What of the upload the copy into pinned memory did not hide.
-            upload: upload.saturating_sub(self.copy_in),
+            upload,
             kernel: current.elapsed(&slot.uploaded, &slot.computed)?,
             download: current.elapsed(&slot.computed, &slot.downloaded)? + (finished - downloaded),
             pinned_in: matches!(self.input, Way::Direct),
