@@ -108,7 +108,11 @@ part_exactness() {
 }
 
 part_element() {
-  CUDACONV_TEST_BACKEND=cuda run_tests element/ 300 element "$bundle/bin/element-tests"
+  export CUDACONV_TEST_BACKEND=cuda
+  # Not the tests of the heap, in which the driver keeps what it likes.
+  run_tests element/ 300 element "$bundle/bin/element-tests" --skip processes:: --skip truth::
+  # These measure what nothing else may disturb.
+  run_tests element/ 60 truth "$bundle/bin/element-tests" --test-threads=1 truth::
 }
 
 # sanitize PROGRAM TOOL LOG TEST…: tests under one of compute-sanitizer's tools; few frames reach every

@@ -91,7 +91,8 @@ impl CudaConv {
         let asked = Instant::now();
         let place = slot.number();
         let mut slot = Some(slot);
-        if ticket.approach(SLOT_SOON) {
+        // A single frame in flight is to be alone.
+        if arrived.settings.depth > 1 && ticket.approach(SLOT_SOON) {
             self.queue.slot_soon();
             // Of a frame that is over it is told below when that was.
             if ticket.approach(SLOT_FREE)

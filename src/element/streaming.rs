@@ -301,8 +301,10 @@ impl CudaConv {
         let asked = Instant::now();
         let limited = stream.pool.as_ref().is_some_and(|pool| pool.limited);
         let buffer = self.output_buffer(stream, input)?;
-        if limited {
-            wait.blocked += asked.elapsed();
+        // Memory that is new takes its time, too.
+        match limited {
+            true => wait.blocked += asked.elapsed(),
+            false => wait.wait += asked.elapsed(),
         }
         allocation::map_output(buffer, &format.info, &format.layout).map_err(|error| {
             self.count_dropped(1);

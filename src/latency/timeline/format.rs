@@ -1,6 +1,7 @@
 //! Frames as events of Chrome's trace format, which Perfetto reads too: times in microseconds
 //! since the timeline began.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ impl Track {
 pub struct Events {
     pub text: String,
     epoch: Instant,
+    /// When the last work on each slot's track ended, by element.
+    ends: HashMap<u32, Vec<Instant>>,
 }
 
 impl Events {
@@ -46,22 +49,47 @@ impl Events {
         Events {
             text: String::new(),
             epoch,
+            ends: HashMap::new(),
         }
     }
 
     /// What tracks are called and how they are sorted. Telling it again changes nothing but names.
     pub fn element(&mut self, id: u32, name: &str, slots: usize) {
         self.meta(id, None, "process_name", name);
+        self.ends.insert(id, vec![self.epoch; slots]);
         let tracks = std::iter::once(Track::Chain)
             .chain((0..slots).map(Track::Slot))
             .chain([Track::Output]);
         for track in tracks {
-            self.meta(id, Some(track), "thread_name", &track.name());
-            let sort = track.id();
-            self.add(format_args!(
-                r#""name":"thread_sort_index","ph":"M","pid":{id},"tid":{sort},"args":{{"sort_index":{sort}}}"#
-            ));
+            self.track(id, track);
         }
+    }
+
+    fn track(&mut self, id: u32, track: Track) {
+        self.meta(id, Some(track), "thread_name", &track.name());
+        let sort = track.id();
+        self.add(format_args!(
+            r#""name":"thread_sort_index","ph":"M","pid":{id},"tid":{sort},"args":{{"sort_index":{sort}}}"#
+        ));
+    }
+
+    /// The track of `slot`, or, where the frame before it there was not over yet, another one: a
+    /// viewer shows nothing that overlaps on a track.
+    fn free_slot(&mut self, id: u32, slot: usize, from: Instant, to: Instant) -> usize {
+        let epoch = self.epoch;
+        let ends = self.ends.entry(id).or_default();
+        let is_free = |slot: &usize| ends.get(*slot).is_none_or(|end| *end <= from);
+        let free = std::iter::once(slot).chain(0..=ends.len()).find(is_free);
+        let free = free.unwrap_or(slot);
+        let is_new = free >= ends.len();
+        if is_new {
+            ends.resize(free + 1, epoch);
+        }
+        ends[free] = to;
+        if is_new {
+            self.track(id, Track::Slot(free));
+        }
+        free
     }
 
     fn meta(&mut self, id: u32, track: Option<Track>, what: &str, name: &str) {
@@ -90,6 +118,10 @@ impl Events {
 
     pub fn frame(&mut self, id: u32, frame: &FrameSpans) {
         let FrameSpans { number, slot, .. } = *frame;
+        let slot = match &frame.engine {
+            Some((_, engine)) => self.free_slot(id, slot, engine.started, engine.finished),
+            None => slot,
+        };
         let mut span = |track, name: &str, from: Instant, to: Instant, more: &str| {
             self.span((id, track), name, (from, to), number, more);
         };
