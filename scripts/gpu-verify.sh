@@ -7,6 +7,7 @@ set -euo pipefail
 usage() {
   cat <<TXT
 usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
+       scripts/gpu-verify.sh [--out FOLDER] failed
        scripts/gpu-verify.sh [--update] latency
        scripts/gpu-verify.sh ladder
 
@@ -18,6 +19,8 @@ racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, 
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
 --together runs exactness and the sanitizer's tools at the same time, after the other parts, which need
 the device for themselves.
+failed runs those tests again, one at a time, that failed in tests, element and sanitizer, and keeps what
+comes of them instead.
 SANITIZER_SECONDS=280 is the most that each tool of the sanitizer may take.
 
 latency, which is no part of the record, compares the device with its baseline in tests/latency/ and
@@ -37,7 +40,7 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
     --together) together=yes ;;
-    modules | tests | exactness | element | sanitizer | figures | pipelines | latency | ladder) parts+=("$1") ;;
+    modules | tests | exactness | element | sanitizer | figures | pipelines | latency | ladder | failed) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
@@ -127,12 +130,16 @@ sanitize() {
   grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$log.log" "$out/$log.err" || true
 }
 
-part_sanitizer() {
+find_sanitizer() {
   local found
   for found in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/compute-sanitizer/compute-sanitizer; do
-    command -v "$found" >/dev/null 2>&1 && break
-    found=
+    ! command -v "$found" >/dev/null 2>&1 || { printf %s "$found"; return; }
   done
+}
+
+part_sanitizer() {
+  local found
+  found=$(find_sanitizer)
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 exact::rows_of_any_length \
     exact::separable_kernels_of_large exact::the_bilateral_of_large exact::the_bilateral_by_levels exact::emboss \
@@ -148,6 +155,26 @@ part_sanitizer() {
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-ladder ladder::every_step
   wait
+}
+
+part_failed() {
+  local part name found again=$scratch/again.toml
+  found=$(find_sanitizer)
+  for part in tests element sanitizer; do
+    [ -e "$kept/$part.toml" ] || continue
+    records=$again
+    : >"$again"
+    while read -r name; do
+      case $name in
+        gpu/*) run_tests gpu/ 120 again "$bundle/bin/gpu-tests" --exact "${name#*/}" ;;
+        element/*) CUDACONV_TEST_BACKEND=cuda run_tests element/ 120 again "$bundle/bin/element-tests" --exact "${name#*/}" ;;
+        *) sanitize "$found" "${name%%/*}" "again-${name%%/*}" --exact "${name#*/}" & ;;
+      esac </dev/null
+    done < <(grep -B1 '^result = "failed"' "$kept/$part.toml" | sed -n 's/^name = "\(.*\)"/\1/p')
+    wait
+    awk 'BEGIN { RS = ""; ORS = "\n\n" } !/result = "failed"/' "$kept/$part.toml" >"$scratch/kept.toml"
+    { echo; cat "$scratch/kept.toml" "$again"; } >"$kept/$part.toml"
+  done
 }
 
 part_figures() {
@@ -217,6 +244,7 @@ part_ladder() {
 run_part() {
   say "== $1"
   records=$kept/$1.toml
+  [ "$1" != failed ] || { part_failed; return; }
   : >"$records"
   "part_$1"
 }
@@ -249,6 +277,7 @@ if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   say "wrote tests/gpu/record.toml"
 fi
 failed=0
+[ "${parts[*]}" != failed ] || parts=(tests element sanitizer)
 for part in "${parts[@]}"; do
   failed=$((failed + $(grep -c '^result = "failed"' "$kept/$part.toml" || true)))
 done
