@@ -62,12 +62,12 @@ fn copies_of_one_frame_run_during_the_kernel_of_another_and_stages_are_in_order(
         let spans = timeline.spans.iter().filter(|span| span.name == name);
         assert_eq!(spans.count() as u64, FRAMES, "{name}");
     }
+    // A frame may begin in the last moments of the one before, on a track of its own.
     let slots: Vec<&str> = (timeline.tracks.iter())
         .map(|(_, track)| track.as_str())
+        .filter(|track| *track != "slot 2")
         .collect();
-    assert_eq!(slots[..4], ["chain", "slot 0", "slot 1", "output task"]);
-    // A frame may begin in the last moments of the one before.
-    assert!(matches!(slots[4..], [] | ["slot 2"]), "{slots:?}");
+    assert_eq!(slots, ["chain", "slot 0", "slot 1", "output task"]);
 }
 
 /// What shows that the test above can fail.
