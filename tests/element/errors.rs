@@ -128,9 +128,8 @@ fn a_new_stream_behind_downstreams_eos_is_passed_on() {
         assert_eq!(pads.push(50), Err(gst::FlowError::Eos), "it holds");
         pads.begin_stream("second", &gray());
         pads.forget();
-        pads.push_all(60..63);
-        pads.wait_buffers(3);
-        assert_raised(&pads.buffers(), 60..63);
+        // A frame of the first stream may still have been on its way.
+        assert_goes_on(&pads, 60);
     });
 }
 
