@@ -15,7 +15,7 @@ use super::report::Done;
 use super::settings::Settings;
 use super::streaming::{Arrived, Filter, FilteredFrame, Item, Slot};
 use super::timeline::Output;
-use crate::engine::{EngineError, Frame};
+use crate::engine::{EngineError, Frame, Ticket};
 use crate::latency::{EngineTiming, FrameTiming, Stage};
 
 /// How long before a frame is done a chain that waits for its slot is woken: about what that takes.
@@ -90,17 +90,11 @@ impl CudaConv {
         } = item;
         let asked = Instant::now();
         let place = slot.number();
-        let mut slot = Some(slot);
         // A single frame in flight is to be alone.
-        if arrived.settings.depth > 1 && ticket.approach(SLOT_SOON) {
-            self.queue.slot_soon();
-            // Of a frame that is over it is told below when that was.
-            if ticket.approach(SLOT_FREE)
-                && let Some(slot) = slot.take()
-            {
-                slot.release(Instant::now());
-            }
-        }
+        let slot = match arrived.settings.depth > 1 {
+            true => self.release_early(&mut *ticket, slot),
+            false => Some(slot),
+        };
         let (frame, result) = ticket.wait();
         let (frame, engine, backend) = match result {
             Ok(timing) => (frame, timing, filter.engine.backend()),
@@ -152,6 +146,21 @@ impl CudaConv {
         };
         self.trace_frame(&arrived, place, &output);
         result
+    }
+
+    /// Gives the slot of a frame that is nearly done to the chain, so that the device goes on without
+    /// a break. The slot comes back where that cannot be told, and of a frame that is done: it is
+    /// known then when that was.
+    fn release_early(&self, ticket: &mut dyn Ticket, slot: Slot) -> Option<Slot> {
+        if !ticket.approach(SLOT_SOON) {
+            return Some(slot);
+        }
+        self.queue.slot_soon();
+        if !ticket.approach(SLOT_FREE) {
+            return Some(slot);
+        }
+        slot.release(Instant::now());
+        None
     }
 
     /// Counts and tells what a frame cost, then pushes it.

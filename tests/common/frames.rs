@@ -64,6 +64,31 @@ pub fn stamped(bytes: Vec<u8>, number: u64) -> gst::Buffer {
     buffer
 }
 
+/// The memories, one behind the other, as a frame whose VideoMeta says that it has the default layout.
+pub fn of_memories(
+    info: &gst_video::VideoInfo,
+    pts: Option<gst::ClockTime>,
+    memories: impl IntoIterator<Item = gst::Memory>,
+) -> gst::Buffer {
+    let mut buffer = gst::Buffer::new();
+    let target = buffer.get_mut().expect("one owner");
+    for memory in memories {
+        target.append_memory(memory);
+    }
+    target.set_pts(pts);
+    gst_video::VideoMeta::add_full(
+        target,
+        gst_video::VideoFrameFlags::empty(),
+        info.format(),
+        info.width(),
+        info.height(),
+        info.offset(),
+        info.stride(),
+    )
+    .expect("VideoMeta fits");
+    buffer
+}
+
 /// The active bytes of each plane, row after row without padding.
 pub fn planes(caps: &gst::Caps, buffer: &gst::Buffer) -> Vec<Vec<u8>> {
     let info = gst_video::VideoInfo::from_caps(caps).expect("caps of raw video");

@@ -37,6 +37,8 @@ mod engine_exact;
 mod engine_flow;
 #[path = "../gpu/ladder.rs"]
 mod engine_ladder;
+#[path = "../gpu/levels.rs"]
+mod engine_levels;
 #[path = "../gpu/memory.rs"]
 mod engine_memory;
 

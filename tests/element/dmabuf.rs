@@ -8,7 +8,7 @@ use gst::prelude::*;
 use gst_allocators::prelude::*;
 
 use crate::common::cudaconv;
-use crate::common::frames::{assert_raised, gray, pts, raw};
+use crate::common::frames::{assert_raised, gray, of_memories, pts, raw};
 use crate::common::pads::{Pads, texts};
 use crate::common::picture::{filter_one, noise, read, write};
 use crate::common::stat;
@@ -41,25 +41,12 @@ fn imported(caps: &gst::Caps, tight: &gst::Buffer, one_each: bool) -> gst::Buffe
     if one_each {
         starts = info.offset().to_vec();
     }
-    let mut buffer = gst::Buffer::new();
-    let target = buffer.get_mut().expect("one owner");
-    for (index, start) in starts.iter().enumerate() {
+    let memories = starts.iter().enumerate().map(|(index, start)| {
         let end = starts.get(index + 1).copied().unwrap_or(info.size());
         let part = &bytes[*start..end];
-        target.append_memory(dmabuf(file_in_memory(part), part.len()));
-    }
-    target.set_pts(tight.pts());
-    gst_video::VideoMeta::add_full(
-        target,
-        gst_video::VideoFrameFlags::empty(),
-        info.format(),
-        info.width(),
-        info.height(),
-        info.offset(),
-        info.stride(),
-    )
-    .expect("VideoMeta fits");
-    buffer
+        dmabuf(file_in_memory(part), part.len())
+    });
+    of_memories(&info, tight.pts(), memories)
 }
 
 /// Reported: frames of a camera in mappable DMABuf memory, under plain caps, are refused, mixed up

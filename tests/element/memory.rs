@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gst::prelude::*;
 
-use crate::common::frames::{assert_raised, gray, level, numbered, planes, pts, raw, stamped};
+use crate::common::frames::{
+    assert_raised, gray, level, numbered, of_memories, planes, pts, raw, stamped,
+};
 use crate::common::pads::{Pads, texts};
 use crate::common::picture::{filter_one, formats, noise, read, write};
 use crate::common::pipelines::{self, RAISING};
@@ -32,25 +34,12 @@ fn a_padded_input_gives_the_same_picture_as_a_tight_one() {
 fn memory_per_plane(caps: &gst::Caps, tight: &gst::Buffer) -> gst::Buffer {
     let info = gst_video::VideoInfo::from_caps(caps).expect("caps of raw video");
     let bytes = tight.map_readable().expect("maps");
-    let mut buffer = gst::Buffer::new();
-    let target = buffer.get_mut().expect("one owner");
-    for plane in 0..info.n_planes() as usize {
+    let memories = (0..info.n_planes() as usize).map(|plane| {
         let end = info.offset().get(plane + 1).copied().unwrap_or(info.size());
         let slice = bytes[info.offset()[plane]..end].to_vec();
-        target.append_memory(gst::Memory::from_mut_slice(slice));
-    }
-    target.set_pts(tight.pts());
-    gst_video::VideoMeta::add_full(
-        target,
-        gst_video::VideoFrameFlags::empty(),
-        info.format(),
-        info.width(),
-        info.height(),
-        info.offset(),
-        info.stride(),
-    )
-    .expect("VideoMeta fits");
-    buffer
+        gst::Memory::from_mut_slice(slice)
+    });
+    of_memories(&info, tight.pts(), memories)
 }
 
 /// Reported: buffers of several memories are taken for their first one.

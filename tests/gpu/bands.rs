@@ -8,26 +8,10 @@ use gstcudaconv::filter::layout::supported_formats;
 use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Method, Planes};
 use gstcudaconv::filter::{FilterSpec, Layout};
 
-use crate::support::{self, Memory, Shape, TIGHT};
+use crate::support::{self, Memory, SHAPES, TIGHT};
 
 /// Small frames have several bands of so many bytes.
 const BAND_BYTES: usize = 1500;
-
-const SHAPES: [Shape; 4] = [
-    TIGHT,
-    Shape {
-        row_gap: 16,
-        plane_gap: 0,
-    },
-    Shape {
-        row_gap: 3,
-        plane_gap: 7,
-    },
-    Shape {
-        row_gap: 1000,
-        plane_gap: 4096,
-    },
-];
 
 fn specs() -> Vec<FilterSpec> {
     let kernel = |kernel| FilterSpec {

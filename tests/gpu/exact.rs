@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use gst::glib;
-use gst::prelude::*;
-use gstcudaconv::engine::cpu::CpuEngine;
-use gstcudaconv::engine::cuda::CudaEngine;
 use gstcudaconv::filter::layout::supported_formats;
 use gstcudaconv::filter::spec::{Alpha, Border, Distance, Kernel, Method, Planes, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
 
-use crate::support::{self, Memory, TIGHT};
+use crate::support::{self, Engines, Memory, TIGHT, all_of, engines};
 
 const METHODS: [Method; 4] = [Method::Auto, Method::Naive, Method::Tile, Method::Separable];
 
@@ -27,13 +23,6 @@ fn sizes() -> &'static [(u32, u32)] {
             (322, 241),
         ],
     }
-}
-
-fn all_of<T: StaticType + for<'v> glib::value::FromValue<'v> + 'static>() -> Vec<T> {
-    let class = glib::EnumClass::with_type(T::static_type()).expect("an enum");
-    (class.values().iter())
-        .map(|value| value.to_value(&class).get_owned().expect("its own type"))
-        .collect()
 }
 
 /// What was compared, and what differed.
@@ -83,18 +72,6 @@ impl Tally {
             self.faults.len()
         );
     }
-}
-
-struct Engines {
-    gpu: CudaEngine,
-    cpu: CpuEngine,
-}
-
-fn engines() -> Option<Engines> {
-    Some(Engines {
-        gpu: support::gpu(2)?,
-        cpu: CpuEngine::new().expect("the CPU engine starts"),
-    })
 }
 
 /// Compares `spec` on one layout by every method that can compute it.
@@ -405,116 +382,6 @@ fn separable_kernels_of_large_pictures() {
         }
     }
     tally.report("large pictures");
-}
-
-/// The mean of two pictures' squared differences, as the ratio to the largest code value in dB.
-fn decibels(a: &[u32], b: &[u32], max: u32) -> f64 {
-    let squares = a
-        .iter()
-        .zip(b)
-        .map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
-    let mean = squares.sum::<f64>() / a.len() as f64;
-    20.0 * f64::from(max).log10() - 10.0 * mean.log10()
-}
-
-/// What the README says of the two engines' results of `method=fast`, whose sums are of different
-/// precision: at 8 bits they differ by one code value at most, at larger depths by less than this.
-const LEAST_DECIBELS: f64 = 60.0;
-/// At 8 bits, of all samples: those that may be off.
-const LARGEST_SHARE_OFF: f64 = 0.2;
-
-/// Of one frame.
-const MOST_TAPS: u32 = 4_000_000;
-
-/// Whatever the radius, the border and the samples: by levels the engines nearly agree. (Of noise,
-/// which has all levels in every tile.)
-#[test]
-fn the_bilateral_by_levels() {
-    let Some(engines) = engines() else { return };
-    let (mut frames, mut worst) = (0, f64::INFINITY);
-    let (mut bytes, mut bytes_off) = (0, 0);
-    let sizes: &[(u32, u32)] = match support::quick() {
-        true => &[(70, 37), (40, 23)],
-        false => &[(1, 1), (70, 9), (40, 23), (70, 37), (64, 64), (65, 130)],
-    };
-    for format in supported_formats() {
-        for &(width, height) in sizes {
-            let layout = support::layout(format, width, height);
-            for (turn, border) in all_of::<Border>().into_iter().enumerate() {
-                for (radius, sigma_space, sigma_color) in [
-                    (1, 1.0, 60.0),
-                    (7, 5.0, 25.0),
-                    (15, 5.0, 25.0),
-                    (27, 9.0, 10.0),
-                    (32, 100.0, 255.0),
-                ] {
-                    // The driver of the tests' own takes every tap by itself.
-                    let taps = u32::pow(2 * radius + 1, 2) * width * height;
-                    if taps > MOST_TAPS {
-                        continue;
-                    }
-                    if support::quick() && !(turn + radius as usize).is_multiple_of(3) {
-                        continue;
-                    }
-                    let spec = FilterSpec {
-                        kernel: Kernel::Bilateral,
-                        method: Method::Fast,
-                        window: Window::Square,
-                        radius,
-                        sigma_space,
-                        sigma_color,
-                        border,
-                        // Beyond what bytes hold, where black is 16.
-                        border_value: 250.5,
-                        alpha: [Alpha::Copy, Alpha::Filter][turn % 2],
-                        ..FilterSpec::default()
-                    };
-                    let abilities = support::gpu_abilities();
-                    let Some(plan) = support::plan(&spec, Method::Fast, &layout, abilities) else {
-                        continue;
-                    };
-                    let heap = (Memory::Heap, TIGHT);
-                    let interlaced = turn == 2;
-                    let frame = || support::frame(&layout, frames + 1, heap, heap, interlaced);
-                    let gpu = support::on_gpu(&engines.gpu, &plan, frame());
-                    let abilities = &gstcudaconv::engine::cpu::ABILITIES;
-                    let cpu = support::plan(&spec, Method::Fast, &layout, abilities);
-                    let cpu = support::prepare(&engines.cpu, &cpu.expect("as the GPU"));
-                    let (cpu, timing) = cpu.submit(frame()).wait();
-                    timing.unwrap_or_else(|error| panic!("{error}"));
-                    let (gpu, cpu) = (
-                        support::output_codes(&layout, &gpu),
-                        support::output_codes(&layout, &cpu),
-                    );
-                    // Beyond this radius there is no room for a tile of words: the GPU takes the whole
-                    // window then.
-                    let whole = layout.depth > 8 && radius > 27;
-                    let differences = || gpu.iter().zip(&cpu).map(|(a, b)| a.abs_diff(*b));
-                    let off = differences().max();
-                    if layout.depth == 8 {
-                        bytes += gpu.len();
-                        bytes_off += differences().filter(|&off| off > 0).count();
-                    }
-                    let near = decibels(&gpu, &cpu, layout.max_code());
-                    let enough = match layout.depth {
-                        8 => off <= Some(1),
-                        _ => near >= if whole { 55.0 } else { LEAST_DECIBELS },
-                    };
-                    assert!(
-                        enough,
-                        "{} {width}x{height} {border:?} radius {radius}: {near:.1} dB, off by {off:?}",
-                        layout.format
-                    );
-                    worst = worst.min(near);
-                    frames += 1;
-                }
-            }
-        }
-    }
-    support::say(&format!(
-        "bilateral by levels           {frames} frames, {worst:.1} dB at least, {bytes_off} of {bytes} bytes off by 1"
-    ));
-    assert!(frames > 0 && bytes_off as f64 <= bytes as f64 * LARGEST_SHARE_OFF);
 }
 
 /// Pictures that fill a device have kernels of their own.

@@ -5,6 +5,7 @@ mod bands;
 mod exact;
 mod flow;
 mod ladder;
+mod levels;
 mod memory;
 mod overlap;
 mod support;

@@ -7,28 +7,7 @@ use gstcudaconv::engine::cuda::CudaEngine;
 use gstcudaconv::filter::FilterSpec;
 use gstcudaconv::filter::spec::{Kernel, Method};
 
-use crate::support::{self, Memory, Shape, TIGHT};
-
-const SHAPES: [Shape; 5] = [
-    TIGHT,
-    // Rows that the device takes as they lie.
-    Shape {
-        row_gap: 16,
-        plane_gap: 0,
-    },
-    Shape {
-        row_gap: 3,
-        plane_gap: 7,
-    },
-    Shape {
-        row_gap: 0,
-        plane_gap: 4096,
-    },
-    Shape {
-        row_gap: 1000,
-        plane_gap: 1,
-    },
-];
+use crate::support::{self, Memory, SHAPES, TIGHT};
 
 fn sharpen() -> FilterSpec {
     FilterSpec {

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
+use gst::glib;
 use gst::prelude::*;
 use gstcudaconv::engine::cpu::{self, CpuEngine};
 use gstcudaconv::engine::cuda::{self, CudaEngine};
@@ -28,6 +29,28 @@ pub fn gpu(depth: usize) -> Option<CudaEngine> {
             None
         }
     }
+}
+
+/// A GPU and what it is compared with.
+pub struct Engines {
+    pub gpu: CudaEngine,
+    pub cpu: CpuEngine,
+}
+
+/// Both, with two slots on the GPU; `None`, said once, where there is no driver.
+pub fn engines() -> Option<Engines> {
+    Some(Engines {
+        gpu: gpu(2)?,
+        cpu: CpuEngine::new().expect("the CPU engine starts"),
+    })
+}
+
+/// Every value of an enum.
+pub fn all_of<T: StaticType + for<'v> glib::value::FromValue<'v> + 'static>() -> Vec<T> {
+    let class = glib::EnumClass::with_type(T::static_type()).expect("an enum");
+    (class.values().iter())
+        .map(|value| value.to_value(&class).get_owned().expect("its own type"))
+        .collect()
 }
 
 /// Prints a line that the test harness does not hold back.
@@ -67,6 +90,28 @@ pub const TIGHT: Shape = Shape {
     row_gap: 0,
     plane_gap: 0,
 };
+
+/// Some of each kind.
+pub const SHAPES: [Shape; 5] = [
+    TIGHT,
+    // Rows that the device takes as they lie.
+    Shape {
+        row_gap: 16,
+        plane_gap: 0,
+    },
+    Shape {
+        row_gap: 3,
+        plane_gap: 7,
+    },
+    Shape {
+        row_gap: 0,
+        plane_gap: 4096,
+    },
+    Shape {
+        row_gap: 1000,
+        plane_gap: 1,
+    },
+];
 
 /// Bytes of a mapped GStreamer memory.
 struct Mapped(gst::memory::MappedMemory<gst::memory::Writable>);

@@ -79,14 +79,12 @@ impl Events {
         let epoch = self.epoch;
         let ends = self.ends.entry(id).or_default();
         let is_free = |slot: &usize| ends.get(*slot).is_none_or(|end| *end <= from);
-        let free = std::iter::once(slot).chain(0..=ends.len()).find(is_free);
-        let free = free.unwrap_or(slot);
-        let is_new = free >= ends.len();
-        if is_new {
-            ends.resize(free + 1, epoch);
-        }
+        let mut slots = std::iter::once(slot).chain(0..);
+        let free = slots.find(is_free).unwrap_or(slot);
+        let known = ends.len();
+        ends.resize(known.max(free + 1), epoch);
         ends[free] = to;
-        if is_new {
+        if free >= known {
             self.track(id, Track::Slot(free));
         }
         free
