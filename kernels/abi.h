@@ -63,6 +63,12 @@ typedef unsigned long long cudaconv_u64;
 #define CUDACONV_U16_LE 1 /* code value = word >> shift; written as code value << shift */
 #define CUDACONV_U16_BE 2
 
+/* CudaconvJob.packed */
+#define CUDACONV_APART 0
+#define CUDACONV_PACKED 1
+#define CUDACONV_LUMA_FIRST 2
+#define CUDACONV_LUMA_SECOND 3
+
 /* BilateralLaunch.distance */
 #define CUDACONV_L1 0
 #define CUDACONV_L2 1
@@ -93,9 +99,14 @@ typedef struct CudaconvJob {
     cudaconv_u32 channel_count;
     cudaconv_u32 width;
     cudaconv_u32 height;
-    /* 1: the channels fill one plane without gaps. Then they are in the order of their addresses:
+    /* PACKED: the channels fill one plane without gaps. Then they are in the order of their addresses:
      * channel c begins c samples after channel 0, `step` is channel_count samples, the strides
-     * are equal. A plane of one channel without gaps is packed as well. Else 0. */
+     * are equal. A plane of one channel without gaps is packed as well.
+     * LUMA_FIRST, LUMA_SECOND: four channels of bytes, luma and chroma in turn, begin at four bytes one
+     * behind the other. Two are luma of step 2, treated alike, which together have `width` samples a
+     * row; those between them are U and V, of step 4 and half as many, rounded up. The byte behind an odd last
+     * luma sample is copied.
+     * Else APART. */
     cudaconv_u32 packed;
     /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
      * channels without their bit have a weight of their own. 0 where there are none. */

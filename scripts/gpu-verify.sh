@@ -149,7 +149,8 @@ part_sanitizer() {
   # This follows every access to shared memory, and takes minutes for large windows.
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large exact::gauss5 exact::gauss9 exact::box5 &
   [ -n "$together" ] || wait
-  sanitize "$found" racecheck racecheck exact::gauss3 exact::gauss7 exact::emboss exact::scharr &
+  sanitize "$found" racecheck racecheck exact::gauss3 exact::gauss7 exact::emboss exact::scharr \
+    exact::rows_of_any_length_of_words &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-bilateral exact::bilateral levels::the_bilateral_by_levels &
   [ -n "$together" ] || wait

@@ -70,7 +70,7 @@ class Tools:
         log = self._text(program, "ProgramLog").strip()
         if failed or log:
             sys.exit(f"{source}:\n{log or self.nvrtc.nvrtcGetErrorString(failed).decode()}")
-        return self._text(program, "PTX")
+        return shortened(self._text(program, "PTX"))
 
     def _text(self, program, kind):
         size = ctypes.c_size_t()
@@ -92,6 +92,12 @@ class Tools:
         if run.returncode != 0:
             sys.exit(f"ptxas {architecture} {ptx}:\n{run.stdout}{run.stderr}")
         return parse_report(run.stdout + run.stderr)
+
+
+def shortened(ptx):
+    """The same PTX without comments, empty lines and the compiler's columns: a sixth less to ship."""
+    lines = (re.sub(r"\s+", " ", line.split("//")[0]).strip() for line in ptx.splitlines())
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 class Resources:

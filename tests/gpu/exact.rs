@@ -467,6 +467,64 @@ fn rows_of_any_length_of_the_smallest_kernels() {
     tally.report("smallest kernels' edges");
 }
 
+/// Edges of the kernels of whole rows, of every width that a word or a tile can end at.
+#[test]
+fn rows_of_any_length_of_words_and_packed_422() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let widths = [
+        1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 257, 513,
+    ];
+    let heights = [1, 2, 3, 16, 33, 65];
+    let small = [
+        Kernel::Gauss3,
+        Kernel::Emboss,
+        Kernel::Sobel,
+        Kernel::Gauss5,
+        Kernel::Gauss9,
+    ];
+    let specs = small.into_iter().map(|kernel| (kernel, 0));
+    let specs = specs.chain((1..=9).map(|radius| (Kernel::Gauss, radius)));
+    let specs: Vec<(Kernel, u32)> = specs.collect();
+    let borders = all_of::<Border>();
+    let mut turn = 0;
+    for format in [
+        gst_video::VideoFormat::P01010le,
+        gst_video::VideoFormat::I42012le,
+        gst_video::VideoFormat::Gray16Be,
+        gst_video::VideoFormat::Rgba64Le,
+        gst_video::VideoFormat::Argb64,
+        gst_video::VideoFormat::Yuy2,
+        gst_video::VideoFormat::Uyvy,
+    ] {
+        for &width in &widths {
+            for &height in &heights {
+                turn += 1;
+                if support::quick() && turn % 16 != 0 {
+                    continue;
+                }
+                let layout = support::layout(format, width, height);
+                for (index, &(kernel, radius)) in specs.iter().enumerate() {
+                    let spec = FilterSpec {
+                        kernel,
+                        radius,
+                        border: borders[(turn + index) % borders.len()],
+                        border_value: 201.0,
+                        ..FilterSpec::default()
+                    };
+                    let frames = Frames {
+                        methods: &[Method::Auto],
+                        interlaced: turn % 3 == 0,
+                        tolerance: 0,
+                    };
+                    compare_by(&mut tally, &engines, &spec, &layout, frames);
+                }
+            }
+        }
+    }
+    tally.report("edges of whole rows");
+}
+
 /// Edges of blocks and tiles: every residue of width and height.
 #[test]
 fn every_size_up_to_a_few_tiles() {

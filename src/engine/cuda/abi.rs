@@ -44,6 +44,14 @@ pub mod sample {
     pub const U16_BE: u32 = 2;
 }
 
+/// Values of [`Job::packed`].
+pub mod packed {
+    pub const APART: u32 = 0;
+    pub const PACKED: u32 = 1;
+    pub const LUMA_FIRST: u32 = 2;
+    pub const LUMA_SECOND: u32 = 3;
+}
+
 /// Values of [`BilateralLaunch::distance`].
 pub mod distance {
     pub const L1: u32 = 0;
@@ -296,4 +304,4 @@ pub mod matrix;
 #[path = "abi/tests.rs"]
 mod tests;
 
-pub use kernels::{Extent, Geometry, Kernel, Module, Needs, Parameter, Weights};
+pub use kernels::{Extent, Form, Geometry, Kernel, Module, Needs, Parameter, Weights};

@@ -1,7 +1,7 @@
 //! Which kernel computes a job of a plan.
 
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
-use super::abi::{DIRECT3_SUM, Kernel, Needs, Parameter, direct3};
+use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
@@ -42,6 +42,7 @@ pub fn kernel(
     use Kernel::*;
     let (for_u8, for_u16) = match (&job.operation, algorithm) {
         (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (_, Algorithm::Direct) if is_packed_422(layout) => return apart(layout, job, capability),
         (_, Algorithm::Direct) => return small_direct(layout, job),
         (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
         (Operation::Bilateral(bilateral), Algorithm::Tile) => {
@@ -54,7 +55,7 @@ pub fn kernel(
         (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job, capability).unwrap_or(SeparableU8),
-            SeparableU16,
+            separable_of_words(layout, job).unwrap_or(SeparableU16),
         ),
         _ => return None,
     };
@@ -66,30 +67,88 @@ pub fn kernel(
 
 /// Whether there is a kernel of `Algorithm::Direct` for `job`.
 pub fn has_direct(layout: &Layout, job: &Job) -> bool {
-    small_direct(layout, job).is_some()
+    match is_packed_422(layout) {
+        true => direct_of_packed_422(layout, job).is_some(),
+        false => small_direct(layout, job).is_some(),
+    }
+}
+
+/// The kernel that computes all `jobs` of a frame of packed 4:2:2 at once by `algorithm`, `None` for other
+/// layouts and where there is none: what it filters, it filters alike.
+pub fn of_packed_422(algorithm: Algorithm, layout: &Layout, jobs: &[Job]) -> Option<Kernel> {
+    let mut filtered = jobs.iter().filter(|job| job.operation != Operation::None);
+    let first = filtered.next().filter(|_| is_packed_422(layout))?;
+    let alike = |job: &Job| (&job.operation, job.border) == (&first.operation, first.border);
+    if !filtered.all(alike) || !jobs.iter().all(|job| edge_is_code(layout, job)) {
+        return None;
+    }
+    match (algorithm, &first.operation) {
+        (Algorithm::Direct, _) => direct_of_packed_422(layout, first),
+        (Algorithm::Separable, Operation::Correlate(kernel)) => {
+            let small = is_separable(&first.operation)
+                && kernel.taps.radius().0.max(kernel.taps.radius().1) <= 4;
+            small.then_some(Kernel::SeparablePacked422)
+        }
+        _ => None,
+    }
+}
+
+/// Whether luma and chroma are bytes of one plane, chroma of half the width.
+fn is_packed_422(layout: &Layout) -> bool {
+    let luma = &layout.groups[0].channels[0];
+    (layout.planes.len(), layout.sample, luma.step) == (1, Sample::U8, 2)
+}
+
+/// The kernel of 3 x 3 taps for `job` of packed 4:2:2.
+fn direct_of_packed_422(layout: &Layout, job: &Job) -> Option<Kernel> {
+    let (rx, ry) = radius(&job.operation);
+    if job.premultiply || rx.max(ry) > 1 || !edge_is_code(layout, job) {
+        return None;
+    }
+    match of_3x3(layout, job)? {
+        Taken::Sum => Some(Kernel::Direct3Packed422),
+        Taken::Magnitude => Some(Kernel::Direct3MagnitudePacked422),
+    }
+}
+
+/// The kernel for `job` of packed 4:2:2 where luma and chroma are not filtered alike.
+fn apart(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
+    let algorithm = match is_separable(&job.operation) {
+        true => Algorithm::Separable,
+        false => Algorithm::Tile,
+    };
+    kernel(algorithm, layout, job, capability)
 }
 
 /// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
 pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
-    kernel.parameter() != Parameter::Direct3 || is_in_rows_of_bytes(layout, job)
+    !kernel.takes_whole_rows() || is_in_rows(layout, job)
 }
 
 /// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is
-/// done with them is told by a byte's place in its word.
-fn is_in_rows_of_bytes(layout: &Layout, job: &Job) -> bool {
+/// done with them is told by a sample's place in its four or eight bytes.
+fn is_in_rows(layout: &Layout, job: &Job) -> bool {
+    let bytes = layout.sample.bytes();
     let channels = &job.group.channels;
-    let alone = (channels.iter()).all(|channel| (channel.step, channel.offset) == (1, 0));
-    let packed = job.group.is_packed(1);
+    let alone = (channels.iter()).all(|channel| (channel.step, channel.offset) == (bytes, 0));
+    let packed = job.group.is_packed(bytes);
     let alike = job.actions.iter().all(|action| *action == job.actions[0]);
-    layout.sample == Sample::U8 && (alone || (packed && (channels.len() != 3 || alike)))
+    let in_turn = channels.len() != 3 || (layout.sample == Sample::U8 && alike);
+    alone || (packed && in_turn)
 }
 
 /// The kernel of 3 x 3 taps for `job`, if its sums are small whole numbers.
 fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
     let (rx, ry) = radius(&job.operation);
-    let rows = is_in_rows_of_bytes(layout, job) && edge_is_code(layout, job);
+    let rows = is_in_rows(layout, job) && edge_is_code(layout, job);
     if job.premultiply || rx.max(ry) > 1 || !rows {
         return None;
+    }
+    if layout.sample != Sample::U8 {
+        return Some(match of_3x3(layout, job)? {
+            Taken::Sum => Kernel::Direct3U16,
+            Taken::Magnitude => Kernel::Direct3MagnitudeU16,
+        });
     }
     let small = |kernel: &Correlation| {
         let sum = kernel.taps.sum_of_magnitudes();
@@ -103,6 +162,24 @@ fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
             })
         }
         Operation::Magnitude { x, y } if small(x) && small(y) => Some(Kernel::Direct3MagnitudeU8),
+        _ => None,
+    }
+}
+
+/// What is taken of the sums of 3 x 3 products.
+enum Taken {
+    Sum,
+    Magnitude,
+}
+
+/// What kernels that sum 3 x 3 products up row by row are to take for `job`, if they can: it is the canonical
+/// order of full kernels, and of others where no order matters.
+fn of_3x3(layout: &Layout, job: &Job) -> Option<Taken> {
+    let full = |kernel: &Correlation| matches!(kernel.taps, Taps::Full { .. });
+    let exact = job.sums_are_whole(layout.max_code());
+    match &job.operation {
+        Operation::Correlate(kernel) if exact || full(kernel) => Some(Taken::Sum),
+        Operation::Magnitude { x, y } if exact || (full(x) && full(y)) => Some(Taken::Magnitude),
         _ => None,
     }
 }
@@ -155,6 +232,21 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     }
 }
 
+/// The smallest of the kernels for few taps that computes `job`, of samples of 16 bits.
+fn separable_of_words(layout: &Layout, job: &Job) -> Option<Kernel> {
+    let rows = is_in_rows(layout, job) && edge_is_code(layout, job);
+    let magnitude = matches!(job.operation, Operation::Magnitude { .. });
+    if job.premultiply || magnitude || !rows {
+        return None;
+    }
+    let (rx, ry) = radius(&job.operation);
+    match rx.max(ry) {
+        0..=4 => Some(Kernel::SeparableU16R4),
+        5..=8 => Some(Kernel::SeparableU16R8),
+        _ => None,
+    }
+}
+
 /// The kernel on the matrix units that computes `job`, if its sums are whole numbers.
 fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     let Operation::Correlate(kernel) = &job.operation else {
@@ -170,7 +262,7 @@ fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     let (rx, ry) = radius(&job.operation);
     let max_code = layout.max_code() as f32;
     let are_bytes = |weights: &[f32]| weights.iter().all(|weight| (0.0..=255.0).contains(weight));
-    let can = is_in_rows_of_bytes(layout, job)
+    let can = is_in_rows(layout, job)
         && rx.max(ry) <= MATRIX_RADIUS
         && are_bytes(horizontal)
         && are_bytes(vertical)
@@ -323,6 +415,18 @@ mod tests {
             .collect()
     }
 
+    /// The kernels of a frame of 64x48 pixels: one for all jobs, or each job's.
+    fn launched(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+        gst::init().unwrap();
+        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+        let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
+        match of_packed_422(plan.algorithm, &layout, &plan.jobs) {
+            Some(kernel) => vec![kernel],
+            None => kernels(format, spec),
+        }
+    }
+
     fn of(kernel: spec::Kernel) -> FilterSpec {
         FilterSpec {
             kernel,
@@ -353,7 +457,8 @@ mod tests {
             [SeparableU8R8, SeparableU8R4, SeparableU8R4]
         );
         assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
-        assert_eq!(kernels(Format::Gray16Be, &of(Gauss3)), [SeparableU16]);
+        assert_eq!(kernels(Format::Gray16Le, &radius(8)), [SeparableU16R8]);
+        assert_eq!(kernels(Format::Gray16Le, &radius(9)), [SeparableU16]);
     }
 
     #[test]
@@ -372,9 +477,6 @@ mod tests {
             ..of(Gauss3)
         };
         assert_eq!(kernels(Format::Gray8, &half), [Direct3DividedU8]);
-        // Samples with others in between.
-        assert_eq!(kernels(Format::Yuy2, &of(Gauss3)), [SeparableU8R1; 2]);
-        assert_eq!(kernels(Format::Gray16Le, &of(Gauss3)), [SeparableU16]);
         let separable = FilterSpec {
             method: spec::Method::Separable,
             ..of(Gauss3)
@@ -402,8 +504,7 @@ mod tests {
             ..of(Gauss5)
         };
         assert_eq!(kernels(Format::Rgba, &biased), [SeparableMatrixDividedU8]);
-        // Samples with others in between, weights below zero, fractions.
-        assert_eq!(kernels(Format::Yuy2, &of(Gauss5)), [SeparableU8R2; 2]);
+        // Weights below zero, fractions.
         assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
         let sigma = FilterSpec {
             sigma: 1.3,
@@ -411,6 +512,106 @@ mod tests {
             ..of(Gauss)
         };
         assert_eq!(kernels(Format::Gray8, &sigma), [SeparableU8R4]);
+    }
+
+    /// Which kernel computes each format that is not of bytes in planes of their own, and RGB.
+    #[test]
+    fn every_kind_of_samples_has_kernels_of_its_own() {
+        let words = [
+            Direct3U16,
+            Direct3MagnitudeU16,
+            SeparableU16R4,
+            SeparableU16R4,
+        ];
+        let bytes = [
+            Direct3U8,
+            Direct3MagnitudeU8,
+            SeparableMatrixU8,
+            SeparableMatrixLargeU8,
+        ];
+        let packed_422 = [
+            Direct3Packed422,
+            Direct3MagnitudePacked422,
+            SeparablePacked422,
+            SeparablePacked422,
+        ];
+        for (format, expected) in [
+            (Format::P01010le, words),
+            (Format::I42010le, words),
+            (Format::I42210le, words),
+            (Format::Y44410le, words),
+            (Format::I42012le, words),
+            (Format::Gray16Le, words),
+            (Format::Gray16Be, words),
+            (Format::Argb64, words),
+            (Format::Rgba64Le, words),
+            (Format::Yuy2, packed_422),
+            (Format::Uyvy, packed_422),
+            (Format::Rgb, bytes),
+            (Format::Bgr, bytes),
+            (Format::Xrgb, bytes),
+            (Format::Ayuv, bytes),
+        ] {
+            for (kernel, expected) in [Gauss3, Sobel, Gauss7, Gauss9].into_iter().zip(expected) {
+                for planes in [spec::Planes::Auto, spec::Planes::Luma] {
+                    let spec = FilterSpec {
+                        planes,
+                        ..of(kernel)
+                    };
+                    assert_eq!(
+                        launched(format, &spec)[0],
+                        expected,
+                        "{format:?} {kernel:?}"
+                    );
+                }
+            }
+            let embossed = launched(format, &of(Emboss))[0];
+            assert_eq!(embossed, expected[0], "{format:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_summed_up_in_the_canonical_order_alone() {
+        // Fractions, whose sums depend on the order: separable ones go across first.
+        let fractions = FilterSpec {
+            sigma: 0.9,
+            radius: 1,
+            ..of(Gauss)
+        };
+        assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R4]);
+        assert_eq!(launched(Format::Yuy2, &fractions).len(), 2);
+        let full = FilterSpec {
+            matrix: "0.1 0.2 0; 0.3 0.33 -1; 0 0.77 0.2".parse().ok(),
+            ..of(Custom)
+        };
+        assert_eq!(kernels(Format::Gray16Le, &full), [Direct3U16]);
+        let premultiplied = FilterSpec {
+            alpha: spec::Alpha::Premultiply,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Rgba64Le, &premultiplied), [SeparableU16]);
+        let between = FilterSpec {
+            border: Border::Constant,
+            border_value: 0.001,
+            ..of(Gauss3)
+        };
+        assert_eq!(kernels(Format::Gray16Le, &between), [SeparableU16]);
+    }
+
+    #[test]
+    fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
+        let radius_of_8 = FilterSpec {
+            radius: 8,
+            ..of(Gauss)
+        };
+        assert_eq!(
+            launched(Format::Uyvy, &radius_of_8),
+            [SeparableU8R8, SeparableU8R8]
+        );
+        assert_eq!(
+            launched(Format::Uyvy, &of(Bilateral)),
+            [BilateralTableSmallU8; 2]
+        );
     }
 
     #[test]
@@ -484,7 +685,15 @@ mod tests {
             ..of(Custom)
         };
         assert_eq!(kernels(Format::Gray8, &custom), [ConvolveTileU8]);
-        assert_eq!(kernels(Format::P01010le, &of(Emboss)), [ConvolveTileU16; 2]);
+        let custom_of_five = FilterSpec {
+            matrix: "1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1".parse().ok(),
+            ..of(Custom)
+        };
+        assert_eq!(
+            kernels(Format::P01010le, &custom_of_five),
+            [ConvolveTileU16; 2]
+        );
+        assert_eq!(launched(Format::Yuy2, &custom_of_five), [ConvolveTileU8; 2]);
         let naive = FilterSpec {
             method: spec::Method::Naive,
             ..of(Gauss3)

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::abi::{
-    self, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
+    self, Form, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
 };
 use super::api::CUdeviceptr;
 use super::choose::{self, Capability};
@@ -104,6 +104,13 @@ impl Launches {
             capability,
         };
         let unfiltered = |job: &Job| job.operation == Operation::None;
+        if let Some(kernel) = choose::of_packed_422(plan.algorithm, &plan.layout, &plan.jobs) {
+            let filtered = plan.jobs.iter().position(|job| !unfiltered(job));
+            let index = filtered.expect("a kernel is chosen for what is filtered");
+            made.add_step(index, &plan.jobs[index], kernel)?;
+            made.steps[0].jobs = (0..plan.jobs.len()).collect();
+            return Ok(made);
+        }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
             let kernel = |job| choose::kernel(plan.algorithm, &plan.layout, job, capability);
             let same = made.steps.iter_mut().find(|step| {
@@ -114,7 +121,7 @@ impl Launches {
             });
             match same {
                 Some(step) => step.jobs.push(index),
-                None => made.add_step(index, job)?,
+                None => made.add_step(index, job, made.kernel_of(job)?)?,
             }
         }
         // Copies and fills are every kernel's by-work.
@@ -122,16 +129,19 @@ impl Launches {
             let takes = |step: &&mut Step| choose::carries(step.kernel, &plan.layout, job);
             match made.steps.iter_mut().find(takes) {
                 Some(step) => step.jobs.push(index),
-                None => made.add_step(index, job)?,
+                None => made.add_step(index, job, made.kernel_of(job)?)?,
             }
         }
         Ok(made)
     }
 
-    fn add_step(&mut self, index: usize, job: &Job) -> Result<(), String> {
+    fn kernel_of(&self, job: &Job) -> Result<Kernel, String> {
         let algorithm = self.plan.algorithm;
-        let kernel = choose::kernel(algorithm, &self.plan.layout, job, self.capability)
-            .ok_or_else(|| format!("the GPU has no {algorithm:?} algorithm for this kernel"))?;
+        choose::kernel(algorithm, &self.plan.layout, job, self.capability)
+            .ok_or_else(|| format!("the GPU has no {algorithm:?} algorithm for this kernel"))
+    }
+
+    fn add_step(&mut self, index: usize, job: &Job, kernel: Kernel) -> Result<(), String> {
         let (parameter, weights) = match &job.operation {
             Operation::Bilateral(bilateral) if kernel.parameter() == abi::Parameter::Fast => {
                 let max_code = self.plan.layout.max_code();
@@ -142,8 +152,8 @@ impl Launches {
                 (Parameter::Bilateral(launch), weights)
             }
             Operation::None => (Parameter::Convolve(Box::default()), Vec::new()),
-            Operation::Correlate(kernel) => convolve_parameter(&[kernel]),
-            Operation::Magnitude { x, y } => convolve_parameter(&[x, y]),
+            Operation::Correlate(correlation) => convolve_parameter(&[correlation], kernel.form()),
+            Operation::Magnitude { x, y } => convolve_parameter(&[x, y], kernel.form()),
         };
         // Kernels read lines of weights four at a time.
         self.weights
@@ -152,7 +162,10 @@ impl Launches {
             kernel,
             jobs: vec![index],
             parameter: self.common(parameter, &job.border),
-            radius: choose::radius(&job.operation),
+            radius: match kernel.form() {
+                Form::Any => choose::radius(&job.operation),
+                Form::Full(side) | Form::Separable(side) => (side / 2, side / 2),
+            },
             first_weight: self.weights.len(),
         });
         match kernel.weights() {
@@ -238,13 +251,13 @@ impl Launches {
         }
         let mut parts = Vec::new();
         for (index, step) in self.steps.iter().enumerate() {
-            for &job in &step.jobs {
+            for &job in step.described_jobs() {
                 let job = &self.plan.jobs[job];
                 let channels = job.group.channels.iter();
                 let mut planes: Vec<usize> = channels.map(|channel| channel.plane).collect();
                 planes.sort_unstable();
                 planes.dedup();
-                for job in step.cut(self.job(job, input, output, 0, 1)) {
+                for job in step.cut(self.job(step, job, input, output, (0, 1))) {
                     parts.push(Part {
                         step: index,
                         tile_height: step.kernel.tile_height(&job, step.radius) as usize,
@@ -284,22 +297,27 @@ impl Launches {
     /// The jobs of a step, once for each field that has rows.
     fn jobs(&self, step: &Step, input: Placed, output: Placed, interlaced: bool) -> Vec<abi::Job> {
         let fields = if interlaced { 2 } else { 1 };
-        let jobs = step.jobs.iter().map(|&index| &self.plan.jobs[index]);
+        let described = step.described_jobs().iter();
+        let jobs = described.map(|&index| &self.plan.jobs[index]);
         jobs.flat_map(|job| (0..fields).map(move |field| (job, field)))
             .filter(|(job, field)| job.group.height > *field)
-            .map(|(job, field)| self.job(job, input, output, field, fields))
+            .map(|(job, field)| self.job(step, job, input, output, (field, fields)))
             .flat_map(|job| step.cut(job))
             .collect()
     }
 
+    /// What `step` is told of `job`: one of `fields` fields of it.
     fn job(
         &self,
+        step: &Step,
         job: &Job,
         input: Placed,
         output: Placed,
-        field: usize,
-        fields: usize,
+        (field, fields): (usize, usize),
     ) -> abi::Job {
+        if step.kernel.takes_packed_422() {
+            return self.packed_422(input, output, (field, fields));
+        }
         let group = &job.group;
         // Packed channels stand in the order of their addresses.
         let order = group.by_address();
@@ -315,14 +333,7 @@ impl Launches {
         };
         for (place, &index) in order.iter().enumerate() {
             let (channel, action) = (&group.channels[index], job.actions[index]);
-            made.channels[place] = abi::Channel {
-                input: address(input, channel, field),
-                output: address(output, channel, field),
-                input_stride: (input.planes[channel.plane].stride * fields) as u32,
-                output_stride: (output.planes[channel.plane].stride * fields) as u32,
-                step: channel.step as u32,
-                ..of_action(action)
-            };
+            made.channels[place] = channel_of(channel, action, input, output, (field, fields));
             let is_filtered = matches!(action, Action::Filter { .. });
             if is_bilateral && is_filtered && channel.role == Role::Colour {
                 made.joint |= 1 << place;
@@ -333,11 +344,67 @@ impl Launches {
         }
         made
     }
+
+    /// A frame of packed 4:2:2 as one job.
+    fn packed_422(
+        &self,
+        input: Placed,
+        output: Placed,
+        (field, fields): (usize, usize),
+    ) -> abi::Job {
+        let (luma, chroma) = (&self.plan.jobs[0], &self.plan.jobs[1]);
+        let first = luma.group.channels[0];
+        let made = |job: &Job, index: usize, channel: &Channel| {
+            channel_of(channel, job.actions[index], input, output, (field, fields))
+        };
+        let second = Channel {
+            offset: first.offset + first.step,
+            ..first
+        };
+        let of_chroma = chroma.group.channels.iter().enumerate();
+        let mut channels: Vec<(usize, abi::Channel)> = of_chroma
+            .map(|(index, channel)| (channel.offset, made(chroma, index, channel)))
+            .chain([first, second].map(|channel| (channel.offset, made(luma, 0, &channel))))
+            .collect();
+        channels.sort_by_key(|(offset, _)| *offset);
+        let mut job = abi::Job {
+            channel_count: channels.len() as u32,
+            width: luma.group.width as u32,
+            height: ((luma.group.height + fields - 1 - field) / fields) as u32,
+            packed: match first.offset {
+                0 => abi::packed::LUMA_FIRST,
+                _ => abi::packed::LUMA_SECOND,
+            },
+            ..abi::Job::default()
+        };
+        for (to, (_, channel)) in job.channels.iter_mut().zip(channels) {
+            *to = channel;
+        }
+        job
+    }
+}
+
+/// One of `fields` fields of a channel.
+fn channel_of(
+    channel: &Channel,
+    action: Action,
+    input: Placed,
+    output: Placed,
+    (field, fields): (usize, usize),
+) -> abi::Channel {
+    abi::Channel {
+        input: address(input, channel, field),
+        output: address(output, channel, field),
+        input_stride: (input.planes[channel.plane].stride * fields) as u32,
+        output_stride: (output.planes[channel.plane].stride * fields) as u32,
+        step: channel.step as u32,
+        ..of_action(action)
+    }
 }
 
 /// `job`, or one for each of its channels if it is not packed.
 fn packed_jobs(job: abi::Job) -> Vec<abi::Job> {
-    if job.packed == 1 {
+    if job.packed != abi::packed::APART {
         return vec![job];
     }
     let channels = job.channels[..job.channel_count as usize].iter();
@@ -380,11 +447,19 @@ fn of_action(action: Action) -> abi::Channel {
 }
 
 impl Step {
+    /// The jobs of which its kernel is told: of packed 4:2:2 one tells of all.
+    fn described_jobs(&self) -> &[usize] {
+        match self.kernel.takes_packed_422() {
+            true => &self.jobs[..1],
+            false => &self.jobs,
+        }
+    }
+
     /// `job` as its kernel takes it.
     fn cut(&self, job: abi::Job) -> Vec<abi::Job> {
-        match self.kernel.parameter() {
-            abi::Parameter::Direct3 => packed_jobs(job),
-            _ => vec![job],
+        match self.kernel.takes_whole_rows() {
+            true => packed_jobs(job),
+            false => vec![job],
         }
     }
 
@@ -414,8 +489,8 @@ impl Step {
             frame.jobs[0].first_tile_row = tiles.start.wrapping_neg();
             geometry.grid.y = tiles.end - tiles.start;
         }
-        let whole_rows = matches!(self.kernel.parameter(), abi::Parameter::Direct3)
-            || self.kernel.weights() == Weights::Matrices;
+        let whole_rows =
+            self.kernel.takes_whole_rows() || self.kernel.weights() == Weights::Matrices;
         debug_assert!(!whole_rows || jobs.iter().all(begins_rows_aligned));
         let compact = match (&parameter, self.kernel.parameter()) {
             (Parameter::Convolve(launch), abi::Parameter::Direct3) => {

@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, fast};
+use super::{Frame, Job, MAX_JOBS, fast, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,14 +27,25 @@ pub enum Weights {
     Matrices,
 }
 
+/// How many weights a kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Any number, full or separable, within its limits.
+    Any,
+    /// Full, so many across and down.
+    Full(usize),
+    /// Separable, so many across and down.
+    Separable(usize),
+}
+
 /// Samples across a tile.
 #[derive(Debug, Clone, Copy)]
 enum Across {
     Samples(u32),
     /// As many as fill 128 bytes with the interleaved channels of a packed job, 96 for three.
     PackedBytes,
-    /// This many bytes of a packed job, or of one channel.
-    Bytes(u32),
+    /// This many samples of a row of a packed job, all its channels counted, or of one channel.
+    OfRow(u32),
 }
 
 struct Description {
@@ -75,6 +86,10 @@ modules! {
     Direct3U8 = "direct3_u8",
     Direct3DividedU8 = "direct3_divided_u8",
     Direct3MagnitudeU8 = "direct3_magnitude_u8",
+    Direct3U16 = "direct3_u16",
+    Direct3MagnitudeU16 = "direct3_magnitude_u16",
+    Direct3Packed422 = "direct3_422",
+    Direct3MagnitudePacked422 = "direct3_magnitude_422",
     ConvolveNaive = "convolve_naive",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
@@ -85,6 +100,9 @@ modules! {
     SeparableU8R3 = "separable_u8_r3",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R8 = "separable_u8_r8",
+    SeparableU16R4 = "separable_u16_r4",
+    SeparableU16R8 = "separable_u16_r8",
+    SeparablePacked422 = "separable_422_r4",
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixLargeU8 = "separable_matrix_large_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
@@ -140,7 +158,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{Bytes, PackedBytes, Samples};
+use Across::{OfRow, PackedBytes, Samples};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -149,11 +167,20 @@ kernels! {
     /// packed jobs alone, whose addresses and strides are multiples of 16, without
     /// premultiplication; what lies beyond the edge is a code value. Divided by a power of two,
     /// with whole numbers added.
-    Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, Bytes(512), [8];
+    Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), [8];
     /// The same with any divisor and offset.
-    Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, Bytes(512), [8];
+    Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), [8];
     /// The magnitude of two such.
-    Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, Bytes(512), [8];
+    Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), [8];
+    /// 3 x 3 weights: packed jobs of one, two or four channels alone, whose addresses and strides are
+    /// multiples of 16, without premultiplication; what lies beyond the edge is a code value.
+    Direct3U16 = "direct3_u16", Direct3U16, Convolve, Inline, 128, OfRow(256), [16];
+    /// The magnitude of two such.
+    Direct3MagnitudeU16 = "direct3_magnitude_u16", Direct3MagnitudeU16, Convolve, Inline, 128, OfRow(256), [16];
+    /// 3 x 3 weights: jobs of packed 4:2:2 alone, otherwise as [`Kernel::Direct3U16`].
+    Direct3Packed422 = "direct3_422", Direct3Packed422, Convolve, Inline, 128, OfRow(256), [16];
+    /// The magnitude of two such.
+    Direct3MagnitudePacked422 = "direct3_magnitude_422", Direct3MagnitudePacked422, Convolve, Inline, 128, OfRow(256), [16];
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
@@ -172,15 +199,21 @@ kernels! {
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
     /// Up to 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
+    /// 9 + 9 taps, one kernel, of jobs as [`Kernel::Direct3U16`] takes them.
+    SeparableU16R4 = "separable_u16_r4", SeparableU16R4, Convolve, Inline, 128, OfRow(256), [32];
+    /// 17 + 17 taps.
+    SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, OfRow(128), [32];
+    /// 9 + 9 taps, one kernel, of jobs of packed 4:2:2 alone.
+    SeparablePacked422 = "separable_422_r4", SeparablePacked422, Convolve, Inline, 128, OfRow(256), [16];
     /// Up to 9 + 9 whole numbers of 0 to 255, those across of 257 in all, with sums below 2^23, a
     /// power of two up to 2^16 for the divisor and whole numbers to add, on the matrix units. As the
     /// ones above otherwise, but jobs lie in rows of bytes without gaps, whose addresses and strides
     /// are multiples of 16, and the channels of packed jobs of three are all treated alike.
-    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, Bytes(128), [32];
+    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(128), [32];
     /// The same with sums below 2^24.
-    SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, Bytes(128), [32];
+    SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, OfRow(128), [32];
     /// The same with any divisor and anything to add.
-    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, Bytes(128), [32];
+    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(128), [32];
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
@@ -252,12 +285,15 @@ const SHARED_BYTES: usize = 48 * 1024;
 /// Tiles that cover a row of `job`.
 pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
     match (kernel.describe().across, job.packed, job.channel_count) {
+        (OfRow(bytes), packed::LUMA_FIRST | packed::LUMA_SECOND, _) => {
+            (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
+        }
         (Samples(samples), ..) => job.width.div_ceil(samples),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedBytes, ..) => job.width.div_ceil(128),
-        (Bytes(bytes), 1, channels) => (job.width * channels).div_ceil(bytes),
-        (Bytes(bytes), ..) => job.width.div_ceil(bytes),
+        (OfRow(samples), 1, channels) => (job.width * channels).div_ceil(samples),
+        (OfRow(samples), ..) => job.width.div_ceil(samples),
     }
 }
 
@@ -323,6 +359,39 @@ impl Kernel {
     /// Where it reads its weights.
     pub fn weights(self) -> Weights {
         self.describe().weights
+    }
+
+    /// How many weights it takes; filters of fewer are filled up with zeros.
+    pub fn form(self) -> Form {
+        match self {
+            Kernel::Direct3U16
+            | Kernel::Direct3MagnitudeU16
+            | Kernel::Direct3Packed422
+            | Kernel::Direct3MagnitudePacked422 => Form::Full(3),
+            Kernel::SeparableU16R4 | Kernel::SeparablePacked422 => Form::Separable(9),
+            Kernel::SeparableU16R8 => Form::Separable(17),
+            _ => Form::Any,
+        }
+    }
+
+    /// Whether it takes frames of packed 4:2:2 alone, luma and chroma as one job.
+    pub fn takes_packed_422(self) -> bool {
+        use Kernel::*;
+        matches!(
+            self,
+            Direct3Packed422 | Direct3MagnitudePacked422 | SeparablePacked422
+        )
+    }
+
+    /// Whether it takes packed jobs alone, whose rows begin at multiples of
+    /// [`ROW_ALIGNMENT`](super::ROW_ALIGNMENT).
+    pub fn takes_whole_rows(self) -> bool {
+        use Kernel::*;
+        let of_words = matches!(
+            self,
+            Direct3U16 | Direct3MagnitudeU16 | SeparableU16R4 | SeparableU16R8
+        );
+        of_words || self.takes_packed_422() || self.parameter() == Parameter::Direct3
     }
 
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples

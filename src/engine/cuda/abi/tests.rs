@@ -218,6 +218,10 @@ fn constants_are_those_of_the_header() {
         ("U8", sample::U8),
         ("U16_LE", sample::U16_LE),
         ("U16_BE", sample::U16_BE),
+        ("APART", packed::APART),
+        ("PACKED", packed::PACKED),
+        ("LUMA_FIRST", packed::LUMA_FIRST),
+        ("LUMA_SECOND", packed::LUMA_SECOND),
         ("L1", distance::L1),
         ("L2", distance::L2),
     ] {

@@ -1,6 +1,8 @@
 //! The structures that kernels take, of a plan's operations.
 
-use crate::engine::cuda::abi;
+use std::borrow::Cow;
+
+use crate::engine::cuda::abi::{self, Form};
 use crate::filter::levels::Levels;
 use crate::filter::plan::{Bilateral, Correlation, Operation, Taps};
 use crate::filter::spec::Distance;
@@ -50,8 +52,64 @@ impl Parameter {
     }
 }
 
-/// The parameter of one linear kernel, or of the two of a magnitude, with their weights.
-pub fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
+/// `count` weights, `line` in the middle of them.
+fn filled_up(line: &[f32], count: usize) -> Vec<f32> {
+    let mut filled = vec![0.0; count];
+    filled[(count - line.len()) / 2..][..line.len()].copy_from_slice(line);
+    filled
+}
+
+/// `taps` in the form that a kernel takes. What is separable becomes full by products, which are exact
+/// for whole numbers.
+fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
+    let (side, separable) = match form {
+        Form::Any => return Cow::Borrowed(taps),
+        Form::Full(side) => (side, false),
+        Form::Separable(side) => (side, true),
+    };
+    Cow::Owned(match taps {
+        Taps::Separable {
+            horizontal,
+            vertical,
+        } if separable => Taps::Separable {
+            horizontal: filled_up(horizontal, side),
+            vertical: filled_up(vertical, side),
+        },
+        Taps::Separable {
+            horizontal,
+            vertical,
+        } => {
+            let line = filled_up(horizontal, side);
+            let lines = filled_up(vertical, side);
+            let weights = lines.iter().flat_map(|v| line.iter().map(move |h| v * h));
+            Taps::Full {
+                width: side,
+                height: side,
+                weights: weights.collect(),
+            }
+        }
+        Taps::Full {
+            width,
+            height,
+            weights,
+        } => {
+            let mut all = vec![0.0; side * side];
+            let above = (side - height) / 2;
+            let lines = weights.chunks_exact(*width);
+            for (line, to) in lines.zip(all.chunks_exact_mut(side).skip(above)) {
+                to.copy_from_slice(&filled_up(line, side));
+            }
+            Taps::Full {
+                width: side,
+                height: side,
+                weights: all,
+            }
+        }
+    })
+}
+
+/// The parameter of one linear kernel, or of the two of a magnitude, with their weights in `form`.
+pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, Vec<f32>) {
     let divisor = kernels[0].divisor;
     let mut launch = Box::new(abi::ConvolveLaunch {
         kernel_count: kernels.len() as u32,
@@ -63,7 +121,7 @@ pub fn convolve_parameter(kernels: &[&Correlation]) -> (Parameter, Vec<f32>) {
     let mut weights = Vec::new();
     for (kernel, described) in kernels.iter().zip(&mut launch.kernels) {
         let first = weights.len() as u32;
-        let (width, height, separable) = match &kernel.taps {
+        let (width, height, separable) = match &*formed(&kernel.taps, form) {
             Taps::Separable {
                 horizontal,
                 vertical,

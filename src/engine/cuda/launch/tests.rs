@@ -91,13 +91,73 @@ fn packed_channels_stand_in_the_order_of_their_addresses() {
     assert_eq!((job.packed, job.alpha, job.joint), (1, 0, 0b1110));
     // Luma of packed 4:2:2 has other samples between its own.
     let luma = jobs(
-        &launches(gst_video::VideoFormat::Yuy2, &spec(Preset::Gauss3)),
+        &launches(gst_video::VideoFormat::Yuy2, &spec(Preset::Bilateral)),
         false,
     )[0];
     assert_eq!(
         (luma.packed, luma.channel_count, luma.channels[0].step),
         (0, 1, 2)
     );
+}
+
+#[test]
+fn packed_422_filtered_alike_is_one_job() {
+    for (format, packed, steps) in [
+        (
+            gst_video::VideoFormat::Yuy2,
+            abi::packed::LUMA_FIRST,
+            [2, 4, 2, 4],
+        ),
+        (
+            gst_video::VideoFormat::Uyvy,
+            abi::packed::LUMA_SECOND,
+            [4, 2, 4, 2],
+        ),
+    ] {
+        // Chroma is filled by the kernel that filters luma, and there is padding to be copied.
+        for kernel in [Preset::Gauss3, Preset::Gauss7, Preset::Sobel] {
+            let launches = launches(format, &spec(kernel));
+            assert_eq!(launches.steps.len(), 1);
+            let [job] = jobs(&launches, false)[..] else {
+                panic!("one job");
+            };
+            assert_eq!((job.packed, job.channel_count), (packed, 4));
+            assert_eq!((job.width, job.height), (33, 17));
+            let places: Vec<u64> = job.channels.iter().map(|channel| channel.input).collect();
+            assert_eq!(places, [1000, 1001, 1002, 1003]);
+            assert_eq!(job.channels.map(|channel| channel.step), steps);
+            let heights: Vec<u32> = jobs(&launches, true).iter().map(|job| job.height).collect();
+            assert_eq!(heights, [9, 8]);
+        }
+    }
+}
+
+#[test]
+fn weights_are_filled_up_to_what_a_kernel_takes() {
+    let launch = |format, kernel| {
+        let launches = launches(format, &spec(kernel));
+        let Parameter::Convolve(launch) = launches.steps[0].parameter.clone() else {
+            panic!("a linear kernel");
+        };
+        (launches.steps[0].radius, launch)
+    };
+    let (radius, launch_of_five) = launch(gst_video::VideoFormat::Gray16Le, Preset::Gauss5);
+    assert_eq!(radius, (4, 4));
+    let taps = launch_of_five.kernels[0];
+    assert_eq!((taps.width, taps.height, taps.separable), (9, 9, 1));
+    let line = [0.0, 0.0, 1.0, 4.0, 6.0, 4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(launch_of_five.inline_weights[..24], [line, line].concat());
+    // Separable whole numbers as their products.
+    let (radius, launch_of_three) = launch(gst_video::VideoFormat::Gray16Le, Preset::SobelX);
+    assert_eq!(radius, (1, 1));
+    let taps = launch_of_three.kernels[0];
+    assert_eq!((taps.width, taps.height, taps.separable), (3, 3, 0));
+    let lines = [
+        [-1.0, 0.0, 1.0, 0.0],
+        [-2.0, 0.0, 2.0, 0.0],
+        [-1.0, 0.0, 1.0, 0.0],
+    ];
+    assert_eq!(launch_of_three.inline_weights[..12], lines.concat());
 }
 
 #[test]

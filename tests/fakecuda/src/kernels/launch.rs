@@ -9,7 +9,7 @@ use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, FastLaunch, Frame,
     INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Needs, Parameter, Weights,
-    action, border, distance, line_length, matrix, sample,
+    action, border, distance, line_length, matrix, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -27,6 +27,8 @@ pub enum Filter {
 pub struct Launch {
     filter: Filter,
     samples: Samples,
+    /// Those of the frame, of packed 4:2:2 luma, chroma and padding apart.
+    jobs: Vec<Job>,
     /// By job.
     planes: Vec<Vec<Plane>>,
     /// Weights in device memory.
@@ -70,8 +72,9 @@ impl Launch {
         check_frame(frame);
         let samples = Samples::of(frame);
         let mut planes: Vec<Vec<Plane>> = Vec::new();
-        for job in jobs(frame) {
-            check_job(job, samples);
+        jobs(frame).iter().for_each(|job| check_job(job, samples));
+        let jobs: Vec<Job> = jobs(frame).iter().flat_map(apart).collect();
+        for job in &jobs {
             let channels = job.channels[..job.channel_count as usize].iter();
             let plane = |channel| Plane::find(channel, job, samples, memory, context);
             planes.push(channels.map(plane).collect());
@@ -91,6 +94,7 @@ impl Launch {
         Launch {
             filter,
             samples,
+            jobs,
             planes,
             weights,
             matrices,
@@ -115,7 +119,7 @@ impl Launch {
                 );
             }
             let row = |tile: u32| (tile * placed.tile_height).min(job.height) as usize;
-            for plane in &mut self.planes[0] {
+            for plane in self.planes.iter_mut().flatten() {
                 plane.band = row(first)..row(first + grid.y);
             }
             placed.jobs[0].first_tile_row = job.first_tile_row;
@@ -185,7 +189,7 @@ impl Launch {
             (None, Filter::Bilateral(launch)) => &launch.inline_weights,
             (None, Filter::Fast(_)) => &[],
         };
-        for (job, planes) in jobs(self.filter.frame()).iter().zip(&self.planes) {
+        for (job, planes) in self.jobs.iter().zip(&self.planes) {
             for plane in planes {
                 match plane.channel.action {
                     action::COPY => plane.copy(self.samples, job.width as usize),
@@ -423,6 +427,39 @@ fn jobs(frame: &Frame) -> &[Job] {
     &frame.jobs[..frame.job_count as usize]
 }
 
+/// `job`, or luma, chroma and what is padding of one of packed 4:2:2.
+fn apart(job: &Job) -> Vec<Job> {
+    let second = match job.packed {
+        packed::LUMA_FIRST => 0,
+        packed::LUMA_SECOND => 1,
+        _ => return vec![*job],
+    };
+    let of = |channels: &[Channel], width: u32| {
+        let mut made = Job {
+            channel_count: channels.len() as u32,
+            width,
+            packed: packed::APART,
+            ..*job
+        };
+        made.channels[..channels.len()].copy_from_slice(channels);
+        made
+    };
+    let luma = job.channels[second];
+    let chroma = [job.channels[1 - second], job.channels[3 - second]];
+    let mut jobs = vec![of(&[luma], job.width), of(&chroma, job.width.div_ceil(2))];
+    if job.width % 2 == 1 {
+        let behind = u64::from(job.width * luma.step);
+        let padding = Channel {
+            input: luma.input + behind,
+            output: luma.output + behind,
+            action: action::COPY,
+            ..luma
+        };
+        jobs.push(of(&[padding], 1));
+    }
+    jobs
+}
+
 fn check_frame(frame: &Frame) {
     if !(1..=MAX_JOBS as u32).contains(&frame.job_count) {
         violation!("{} jobs", frame.job_count);
@@ -476,9 +513,37 @@ fn check_job(job: &Job, samples: Samples) {
             && channel.input_stride == first.input_stride
             && channel.output_stride == first.output_stride
     };
-    if job.packed > 1 || (job.packed == 1 && !channels.iter().enumerate().all(is_packed)) {
+    let described = match job.packed {
+        packed::APART => true,
+        packed::PACKED => channels.iter().enumerate().all(is_packed),
+        packed::LUMA_FIRST => samples.bytes() == 1 && is_packed_422(channels, 0),
+        packed::LUMA_SECOND => samples.bytes() == 1 && is_packed_422(channels, 1),
+        _ => false,
+    };
+    if !described {
         violation!("packed is {}, the channels are {channels:?}", job.packed);
     }
+}
+
+/// Whether `channels` are luma and chroma in turn, from luma on or from chroma.
+fn is_packed_422(channels: &[Channel], second: usize) -> bool {
+    let [first, ..] = channels else { return false };
+    let stands = |(index, channel): (usize, &Channel)| {
+        let step = if index % 2 == second { 2 } else { 4 };
+        channel.input == first.input + index as u64
+            && channel.output == first.output + index as u64
+            && channel.step == step
+            && channel.input_stride == first.input_stride
+            && channel.output_stride == first.output_stride
+    };
+    let action = |channel: &Channel| Channel {
+        input: 0,
+        output: 0,
+        ..*channel
+    };
+    channels.len() == 4
+        && channels.iter().enumerate().all(stands)
+        && action(&channels[second]) == action(&channels[second + 2])
 }
 
 /// Ends the process when anything is read that is also written.

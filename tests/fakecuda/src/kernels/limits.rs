@@ -2,9 +2,9 @@
 //! that was chosen for more than it can do would go unnoticed.
 
 use super::launch::Filter;
-use super::linear::kernels;
+use super::linear::{kernels, weight_count};
 use crate::abi::{
-    Channel, DIRECT3_SUM, Frame, Job, Kernel, Needs, action, border, distance, sample,
+    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border, distance, packed, sample,
 };
 use crate::violation;
 
@@ -25,7 +25,15 @@ fn takes_words(kernel: Kernel) -> bool {
     use Kernel::*;
     matches!(
         kernel,
-        ConvolveNaiveU16 | ConvolveTileU16 | SeparableU16 | BilateralNaiveU16 | BilateralTileU16
+        ConvolveNaiveU16
+            | ConvolveTileU16
+            | SeparableU16
+            | Direct3U16
+            | Direct3MagnitudeU16
+            | SeparableU16R4
+            | SeparableU16R8
+            | BilateralNaiveU16
+            | BilateralTileU16
     )
 }
 
@@ -50,6 +58,24 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let count = if magnitude { 2 } else { 1 };
             unless(filter.kernel_count() == count, "so many kernels");
             unless(filter.has_small_whole_weights(), "such weights");
+        }
+        Direct3U16
+        | Direct3MagnitudeU16
+        | SeparableU16R4
+        | SeparableU16R8
+        | Direct3Packed422
+        | Direct3MagnitudePacked422
+        | SeparablePacked422 => {
+            unless(filter.has_form(kernel.form()), "so many weights");
+            let magnitude = matches!(kernel, Direct3MagnitudeU16 | Direct3MagnitudePacked422);
+            let count = if magnitude { 2 } else { 1 };
+            unless(filter.kernel_count() == count, "so many kernels");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+            unless(in_whole_rows(frame, kernel.takes_packed_422()), "such rows");
         }
         SeparableMatrixU8 | SeparableMatrixLargeU8 | SeparableMatrixDividedU8 => {
             let (fits, text) = within(4);
@@ -125,6 +151,9 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
         ConvolveNaiveU8 | ConvolveNaiveU16 | ConvolveTileU8 | ConvolveTileU16
         | BilateralNaiveU8 | BilateralNaiveU16 => {}
     }
+    let of_422 = |job: &Job| matches!(job.packed, packed::LUMA_FIRST | packed::LUMA_SECOND);
+    let any_422 = frame.jobs[..frame.job_count as usize].iter().any(of_422);
+    unless(kernel.takes_packed_422() || !any_422, "packed 4:2:2");
     unless(kernel.fits(radius, needs), "so large a tile");
     missing
 }
@@ -193,7 +222,43 @@ fn in_rows_of_bytes(frame: &Frame) -> bool {
     })
 }
 
+/// Whether all jobs are packed, of one, two or four channels, or all packed 4:2:2, and rows begin at multiples
+/// of 16.
+fn in_whole_rows(frame: &Frame, packed_422: bool) -> bool {
+    (frame.jobs[..frame.job_count as usize].iter()).all(|job| {
+        let first = &job.channels[0];
+        let strides = u64::from(first.input_stride | first.output_stride);
+        let is_422 = matches!(job.packed, packed::LUMA_FIRST | packed::LUMA_SECOND);
+        job.packed != packed::APART
+            && is_422 == packed_422
+            && job.channel_count.is_power_of_two()
+            && (first.input | first.output).is_multiple_of(16)
+            && (job.height == 1 || strides.is_multiple_of(16))
+    })
+}
+
 impl Filter {
+    /// Whether the weights stand as kernels of one size expect them, one kernel behind the other.
+    fn has_form(&self, form: Form) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let (side, separable) = match form {
+            Form::Any => return true,
+            Form::Full(side) => (side, 0),
+            Form::Separable(side) => (side, 1),
+        };
+        (kernels(launch).iter().scan(0, |first, taps| {
+            let at = *first;
+            *first += weight_count(taps);
+            Some((at, taps))
+        }))
+        .all(|(at, taps)| {
+            (taps.width, taps.height, taps.separable) == (side as u32, side as u32, separable)
+                && taps.first as usize == at
+        })
+    }
+
     fn is_separable(&self) -> bool {
         match self {
             Filter::Linear(launch) => kernels(launch).iter().all(|taps| taps.separable == 1),

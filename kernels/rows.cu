@@ -1,0 +1,534 @@
+// Correlation with small kernels, and the magnitude of two, of rows that hold several channels: samples of
+// 16 bits, and packed 4:2:2, where luma and chroma of one row are of different widths.
+//
+// Bytes: each sample read once and written once; at 4.3 TB/s 3 µs for 1080p P010, 8 for RGBA64.
+// Operations for a sample: its conversion and its share of those beside it, 3 or 4 instructions for each; the
+// taps; 7 for rounding and packing. About 20 in all for 3 x 3 taps and 40 for 9 + 9, of which the rows
+// above and below a tile cost some twice. Issue takes 2 to 4 µs for 1080p P010.
+//
+// A block copies the bytes of a tile and of what is around it to shared memory, 16 at a time, and makes up
+// what the border says of the places beyond the edges. Then each thread goes down the rows of its few
+// columns. The sums of the outputs that a row belongs to are in registers: every row adds its product to
+// each of them, in the step from the sum of one output to that of the next, so nothing is moved or read twice.
+// Products are added in ascending order, which is the canonical one.
+//
+// direct3: 3 x 3 taps. separable: as many across as down, filled up with zeros by the host; weights are
+// in the constant bank of the launch, where multiply-adds take them as operands.
+#include "common.cuh"
+
+constexpr int THREADS = 128;
+constexpr int WORD = 4;
+// Bytes that are copied to shared memory at once.
+constexpr int PIECE = 16;
+// Samples after which channels repeat, in every format.
+constexpr int PERIOD = 4;
+
+constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+// What the host's rules say of a kernel: a thread computes BYTES of ROWS rows, LANES threads stand side by side.
+template <typename FORMAT, int TAPS, int COUNT, int OWN, int DOWN, int ACROSS>
+struct Shape {
+    using Format = FORMAT;
+    static constexpr int RADIUS = TAPS;
+    // Full kernels of 3 x 3; 0: one separable.
+    static constexpr int FULL = COUNT;
+    static constexpr int BYTES = OWN, WORDS = BYTES / WORD, SAMPLES = WORDS * Format::SAMPLES;
+    static constexpr int ROWS = DOWN, LANES = ACROSS, GROUPS = THREADS / LANES;
+    static constexpr int TILE_BYTES = LANES * BYTES, TILE_ROWS = GROUPS * ROWS;
+    static constexpr int ROWS_READ = TILE_ROWS + 2 * RADIUS;
+    static constexpr int PITCH = TILE_BYTES + 2 * rounded_up(RADIUS * Format::LONGEST_STEP, PIECE);
+    static constexpr int KERNELS = FULL == 2 ? 2 : 1;
+};
+
+template <typename S>
+struct Shared {
+    uint4 rows[S::ROWS_READ][S::PITCH / PIECE];
+    int positions[S::ROWS_READ];  // of the rows in the picture, or BEYOND
+};
+
+// What a block computes: bytes of rows from x0 on, rows from y0 on.
+struct Tile {
+    const CudaconvFrame& frame;
+    const CudaconvJob& job;
+    int x0, y0;
+    int row_bytes;
+    int channels;
+
+    __device__ __forceinline__ cudaconv_u64 input(int y) const {
+        return job.channels[0].input + static_cast<cudaconv_u64>(y) * job.channels[0].input_stride;
+    }
+
+    __device__ __forceinline__ cudaconv_u64 output(int y) const {
+        return job.channels[0].output + static_cast<cudaconv_u64>(y) * job.channels[0].output_stride;
+    }
+};
+
+// --- Formats -------------------------------------------------------------------------------------
+
+// One, two or four interleaved channels of 16 bits.
+struct Words {
+    using Sample = u16;
+    static constexpr int SAMPLES = 2;  // of a word
+    static constexpr int LONGEST_STEP = CUDACONV_CHANNELS * sizeof(Sample);
+
+    u32 mask, select[SAMPLES], pack, shift;
+    float scale;
+
+    __device__ __forceinline__ explicit Words(const Tile& tile) : shift(tile.frame.shift) {
+        const bool big = tile.frame.sample == CUDACONV_U16_BE;
+        const u32 code = 0xffffu << shift & 0xffffu;
+        mask = code | code << 16;
+        select[0] = big ? 0x7401 : 0x7410;
+        select[1] = big ? 0x7423 : 0x7432;
+        pack = big ? 0x4501 : 0x5410;
+        scale = __uint_as_float((127 - shift) << 23);
+    }
+
+    // What is added to samples as they are converted. Those whose code value is shifted are brought down
+    // together with 2^23.
+    __device__ __forceinline__ float base(float zero) const { return -(WHOLE * scale + zero); }
+
+    // in' of sample `index` of a word.
+    __device__ __forceinline__ float value(u32 word, int index, float base) const {
+        return fmaf(__uint_as_float(__byte_perm(word & mask, 0x4b000000, select[index])), scale, base);
+    }
+
+    // A word of codes with anything above their 16 bits.
+    __device__ __forceinline__ u32 packed(const u32* codes) const { return __byte_perm(codes[0], codes[1], pack) << shift; }
+
+    // Bytes of a row, and those of them before the first place beyond the edge.
+    static __device__ __forceinline__ int row_bytes(const CudaconvJob& job) { return job.width * job.channel_count * 2; }
+    static __device__ __forceinline__ int inside(const Tile& tile) { return tile.row_bytes; }
+
+    // Samples from one of a channel to its next.
+    static __device__ __forceinline__ int step(const Tile& tile) { return tile.channels; }
+
+    // The index of the channel of which sample `index` of a row is one, in the order of addresses.
+    static __device__ __forceinline__ int channel(const Tile& tile, int index) { return index & (tile.channels - 1); }
+    // The same of what is computed as sample `index`.
+    __device__ __forceinline__ int computed_channel(const Tile& tile, int index) const { return channel(tile, index); }
+
+    // The sample that stands for sample `index` of a row, or BEYOND.
+    static __device__ __forceinline__ int position(const Tile& tile, int index) {
+        const int own = channel(tile, index);
+        const int pixel = border_position(tile.frame.border, (index - own) / tile.channels, tile.job.width);
+        return pixel == BEYOND ? BEYOND : pixel * tile.channels + own;
+    }
+};
+
+// Packed 4:2:2: luma is every second byte, chroma alternates in between. Computed in the order Y U Y V.
+struct Packed422 {
+    using Sample = u8;
+    static constexpr int SAMPLES = 4;
+    static constexpr int LONGEST_STEP = 4;
+
+    u32 select[SAMPLES], pack, second;
+
+    __device__ __forceinline__ explicit Packed422(const Tile& tile) : second(tile.job.packed == CUDACONV_LUMA_SECOND) {
+#pragma unroll
+        for (u32 k = 0; k < SAMPLES; ++k) select[k] = 0x7440 + (k ^ second);
+        pack = second ? 0x0004 : 0x0040;
+    }
+
+    __device__ __forceinline__ float base(float zero) const { return -(WHOLE + zero); }
+
+    __device__ __forceinline__ float value(u32 word, int index, float base) const {
+        return __uint_as_float(__byte_perm(word, 0x4b000000, select[index])) + base;
+    }
+
+    __device__ __forceinline__ u32 packed(const u32* codes) const {
+        return __byte_perm(__byte_perm(codes[0], codes[1], pack), __byte_perm(codes[2], codes[3], pack), 0x5410);
+    }
+
+    static __device__ __forceinline__ int row_bytes(const CudaconvJob& job) { return (job.width + 1) / 2 * 4; }
+    // At odd width the last luma byte is no pixel.
+    static __device__ __forceinline__ int inside(const Tile& tile) { return tile.job.width * 2; }
+    static __device__ __forceinline__ int step(const Tile&) { return 4; }
+    static __device__ __forceinline__ int channel(const Tile&, int index) { return index & 3; }
+    __device__ __forceinline__ int computed_channel(const Tile&, int index) const { return (index & 3) ^ second; }
+
+    static __device__ __forceinline__ int position(const Tile& tile, int index) {
+        const int luma = tile.job.packed == CUDACONV_LUMA_SECOND, width = tile.job.width;
+        const bool is_luma = (index & 1) == luma;
+        const int unit = is_luma ? 2 : 4, own = index & (unit - 1);
+        const int pixel = border_position(tile.frame.border, (index - own) / unit, is_luma ? width : (width + 1) / 2);
+        return pixel == BEYOND ? BEYOND : pixel * unit + own;
+    }
+};
+
+// --- Loading -------------------------------------------------------------------------------------
+
+// As a channel stores what lies beyond the edge.
+template <typename Sample>
+DEVICE Sample beyond_of(const Tile& tile, int channel) {
+    const CudaconvChannel& own = tile.job.channels[channel];
+    return sample_of<Sample>(tile.frame, static_cast<u32>(own.beyond + own.zero));
+}
+
+// Bytes beside a tile that are loaded, for samples `step` apart.
+template <typename S>
+DEVICE int halo_of(int step) {
+    return rounded_up(S::RADIUS * step * static_cast<int>(sizeof(typename S::Format::Sample)), PIECE);
+}
+
+// Copies what there is of the tile's rows, and of those that stand for rows beyond the edges.
+template <typename S>
+DEVICE void load_pieces(Shared<S>& shared, const Tile& tile, int halo) {
+    for (int row = threadIdx.x; row < S::ROWS_READ; row += THREADS)
+        shared.positions[row] = border_position(tile.frame.border, tile.y0 - S::RADIUS + row, tile.job.height);
+    __syncthreads();
+    const int pieces = (S::TILE_BYTES + 2 * halo) / PIECE;
+    const int rows_apart = THREADS / pieces, pieces_apart = THREADS % pieces;
+    Walk walk(pieces, threadIdx.x);
+#pragma unroll 4
+    for (; walk.index < pieces * S::ROWS_READ; walk.step(pieces, THREADS, rows_apart, pieces_apart)) {
+        const int byte = tile.x0 - halo + walk.column * PIECE;
+        if (byte >= 0 && byte < tile.row_bytes)
+            shared.rows[walk.row][walk.column] = read_sample<uint4>(tile.input(max(shared.positions[walk.row], 0)) + byte);
+    }
+}
+
+// Gives the tile what the border says of places beyond the edges.
+template <typename S>
+DEVICE void complete(Shared<S>& shared, const Tile& tile, int halo) {
+    using Format = typename S::Format;
+    using Sample = typename Format::Sample;
+    const int height = tile.job.height, inside = Format::inside(tile);
+    const bool columns = tile.x0 >= halo && tile.x0 + S::TILE_BYTES + halo <= inside;
+    const bool rows = tile.frame.border != CUDACONV_CONSTANT || (tile.y0 >= S::RADIUS && tile.y0 + S::TILE_ROWS + S::RADIUS <= height);
+    if (columns && rows) return;
+    __syncthreads();
+    // Counted in samples of a loaded row: a run on the left lies beyond the edge and one on the right.
+    constexpr int SIZE = sizeof(Sample);
+    const int across = (S::TILE_BYTES + 2 * halo) / SIZE, reach = S::RADIUS * Format::step(tile);
+    const int lead = (tile.x0 - halo) / SIZE;
+    const int left = max(-lead, 0), right = min(inside / SIZE - lead, across);
+    // Packed 4:2:2 of odd width has chroma behind the last luma.
+    const int begin = max(left - reach, 0), end = min(right + reach + (SIZE == 1 ? 2 : 0), across);
+    const int beyond = left - begin + end - right;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < beyond * S::ROWS_READ; i += THREADS) {
+        const int row = i / beyond, n = i % beyond;
+        const int place = n < left - begin ? begin + n : right + n - (left - begin);
+        const int from = Format::position(tile, place + lead);
+        const cudaconv_u64 address = tile.input(max(shared.positions[row], 0)) + max(from, 0) * SIZE;
+        reinterpret_cast<Sample*>(shared.rows[row])[place] =
+            from == BEYOND ? beyond_of<Sample>(tile, Format::channel(tile, place + lead)) : read_sample<Sample>(address);
+    }
+    if (rows) return;
+    __syncthreads();
+#pragma unroll 1
+    for (int row = threadIdx.x / WARP; row < S::ROWS_READ; row += THREADS / WARP) {
+        if (shared.positions[row] != BEYOND) continue;
+#pragma unroll 1
+        for (int place = begin + lane(); place < end; place += WARP)
+            reinterpret_cast<Sample*>(shared.rows[row])[place] = beyond_of<Sample>(tile, Format::channel(tile, place + lead));
+    }
+}
+
+// --- Sums ----------------------------------------------------------------------------------------
+
+// Words FIRST to LAST - 1, counted from a thread's first own one, by loads as wide as they are aligned.
+template <int FIRST, int LAST, int WIDEST, int COUNT>
+DEVICE void read_words(u32 (&words)[COUNT], const u32* own) {
+    if constexpr (FIRST < LAST) {
+        constexpr int BESIDE = (COUNT - WIDEST) / 2, LEFT = LAST - FIRST;
+        constexpr int TAKEN = WIDEST == 4 && FIRST % 4 == 0 && LEFT >= 3 ? 4 : FIRST % 2 == 0 && LEFT >= 2 ? 2 : 1;
+        constexpr int TO = FIRST + BESIDE;
+        if constexpr (TAKEN == 4) {
+            const uint4 four = *reinterpret_cast<const uint4*>(own + FIRST);
+            words[TO] = four.x, words[TO + 1] = four.y, words[TO + 2] = four.z;
+            if constexpr (LEFT > 3) words[TO + 3] = four.w;
+        } else if constexpr (TAKEN == 2) {
+            const uint2 two = *reinterpret_cast<const uint2*>(own + FIRST);
+            words[TO] = two.x, words[TO + 1] = two.y;
+        } else {
+            words[TO] = own[FIRST];
+        }
+        read_words<FIRST + TAKEN, LAST, WIDEST>(words, own);
+    }
+}
+
+// Of the outputs that the last 2 * RADIUS rows belong to.
+template <typename S>
+using Chain = float[S::KERNELS][2 * S::RADIUS][S::SAMPLES];
+template <typename S>
+using Sums = float[S::SAMPLES];
+
+// Floats of a line of taps.
+template <typename S>
+constexpr int LINE = rounded_up(2 * S::RADIUS + 1, 4);
+
+// Samples from a tap of what is computed as sample `index` to the next tap; `STEP` is that of all channels, 0
+// of packed 4:2:2.
+template <int STEP>
+constexpr int step_of(int index) { return STEP > 0 ? STEP : index % 2 == 0 ? 2 : 4; }
+
+// The sums across the row at `own`, for separable kernels; or adds it to all, and gives those that are complete.
+template <typename S, int STEP>
+DEVICE void take_row(Sums<S>& sums, Chain<S>& chain, const u32* own, const CudaconvConvolveLaunch& launch,
+                     const typename S::Format& format, const float (&base)[PERIOD]) {
+    constexpr int PER_WORD = S::Format::SAMPLES, REACH = S::RADIUS * (STEP > 0 ? STEP : 4);
+    constexpr int BESIDE = (REACH + PER_WORD - 1) / PER_WORD, LEAD = BESIDE * PER_WORD;
+    u32 words[S::WORDS + 2 * BESIDE];
+    read_words<-BESIDE, S::WORDS + BESIDE, S::WORDS>(words, own);
+    float window[LEAD + S::SAMPLES + REACH];
+#pragma unroll
+    for (int s = LEAD - REACH; s < LEAD + S::SAMPLES + REACH; ++s)
+        window[s] = format.value(words[s / PER_WORD], s % PER_WORD, base[(s + LEAD * (PERIOD - 1)) % PERIOD]);
+#pragma unroll
+    for (int p = 0; p < S::SAMPLES; ++p) {
+        const int step = step_of<STEP>(p);
+        if constexpr (S::FULL == 0) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < 2 * S::RADIUS + 1; ++i)
+                sum = fmaf(launch.inline_weights[i], window[LEAD + p + (i - S::RADIUS) * step], sum);
+            sums[p] = sum;
+        } else {
+            float complete[S::KERNELS];
+#pragma unroll
+            for (int n = 0; n < S::KERNELS; ++n) {
+                const float* taps = launch.inline_weights + n * 3 * LINE<S>;
+                float third = chain[n][1][p], second = chain[n][0][p], first = 0.0f;
+#pragma unroll
+                for (int i = 0; i < 3; ++i) {
+                    const float value = window[LEAD + p + (i - 1) * step];
+                    third = fmaf(taps[2 * LINE<S> + i], value, third);
+                    second = fmaf(taps[LINE<S> + i], value, second);
+                    first = fmaf(taps[i], value, first);
+                }
+                complete[n] = third;
+                chain[n][1][p] = second, chain[n][0][p] = first;
+            }
+            sums[p] = S::KERNELS == 2 ? magnitude(complete[0], complete[S::KERNELS - 1]) : complete[0];
+        }
+    }
+}
+
+// Adds sums across to the outputs that their row belongs to, and gives the sums that are complete.
+template <typename S>
+DEVICE void add_down(Sums<S>& sums, Chain<S>& chain, const CudaconvConvolveLaunch& launch) {
+    const float* taps = launch.inline_weights + LINE<S>;
+#pragma unroll
+    for (int p = 0; p < S::SAMPLES; ++p) {
+        const float across = sums[p];
+        sums[p] = fmaf(taps[2 * S::RADIUS], across, chain[0][2 * S::RADIUS - 1][p]);
+#pragma unroll
+        for (int j = 2 * S::RADIUS - 1; j > 0; --j) chain[0][j][p] = fmaf(taps[j], across, chain[0][j - 1][p]);
+        chain[0][0][p] = fmaf(taps[0], across, 0.0f);
+    }
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+// What is done with the bytes of two words, in the order of memory.
+struct Masks {
+    u32 filtered[2], copied[2];  // masks
+    u32 filled[2];               // the bytes that are filled, 0 elsewhere
+
+    template <typename Format>
+    static __device__ __forceinline__ Masks of(const Tile& tile) {
+        using Sample = typename Format::Sample;
+        Masks masks;
+#pragma unroll
+        for (int w = 0; w < 2; ++w) {
+            masks.filtered[w] = masks.copied[w] = masks.filled[w] = 0;
+#pragma unroll
+            for (int s = 0; s < Format::SAMPLES; ++s) {
+                const CudaconvChannel& channel = tile.job.channels[Format::channel(tile, w * Format::SAMPLES + s)];
+                const int bits = 8 * sizeof(Sample), at = s * bits;
+                const u32 mask = ((1u << bits) - 1) << at;
+                masks.filtered[w] |= channel.action == CUDACONV_FILTER ? mask : 0;
+                masks.copied[w] |= channel.action == CUDACONV_COPY ? mask : 0;
+                masks.filled[w] |= channel.action == CUDACONV_FILL ? u32(sample_of<Sample>(tile.frame, channel.fill)) << at : 0;
+            }
+        }
+        return masks;
+    }
+
+    __device__ __forceinline__ bool all_filtered() const { return (filtered[0] & filtered[1]) == 0xffffffff; }
+    __device__ __forceinline__ bool none_filtered() const { return (filtered[0] | filtered[1]) == 0; }
+};
+
+// The words of sums, rounded.
+template <typename S>
+DEVICE void round_row(u32 (&words)[S::WORDS], const Sums<S>& sums, const CudaconvConvolveLaunch& launch,
+                      const typename S::Format& format, const float (&offset)[PERIOD]) {
+    float quotients[S::SAMPLES];
+#pragma unroll
+    for (int p = 0; p < S::SAMPLES; ++p) quotients[p] = __fmul_rn(sums[p], launch.reciprocal);
+    // A power of two divides exactly by its reciprocal.
+    if ((__float_as_uint(launch.divisor) & 0x7fffff) != 0) {
+#pragma unroll
+        for (int p = 0; p < S::SAMPLES; ++p) quotients[p] = divided(launch, sums[p]);
+    }
+    u32 codes[S::SAMPLES];
+#pragma unroll
+    for (int p = 0; p < S::SAMPLES; ++p) {
+        const float value = quotients[p] + offset[p % PERIOD];
+        codes[p] = __float_as_uint(fminf(fmaxf(value, 0.0f), launch.frame.max_code) + WHOLE);
+    }
+#pragma unroll
+    for (int k = 0; k < S::WORDS; ++k) words[k] = format.packed(codes + k * S::Format::SAMPLES);
+}
+
+// Writes the first `left` bytes of the words.
+template <typename S>
+DEVICE void write_words(cudaconv_u64 address, int left, const u32 (&words)[S::WORDS]) {
+    if (left >= S::BYTES) {
+        if constexpr (S::WORDS == 4)
+            write_sample(address, make_uint4(words[0], words[1], words[2], words[3]));
+        else
+            write_sample(address, make_uint2(words[0], words[1]));
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < S::WORDS; ++k) {
+        if (left >= (k + 1) * WORD)
+            write_sample(address + k * WORD, words[k]);
+        else if (left > k * WORD)
+            write_sample<u16>(address + k * WORD, words[k]);
+    }
+}
+
+// --- A tile --------------------------------------------------------------------------------------
+
+// What a thread does: its first byte of a row of the tile, its first row there.
+template <typename S>
+struct Part {
+    int byte, row;
+    int left;  // bytes of the row from there on
+    int rows;  // that there are
+
+    __device__ __forceinline__ explicit Part(const Tile& tile)
+        : byte(threadIdx.x % S::LANES * S::BYTES),
+          row(threadIdx.x / S::LANES * S::ROWS),
+          left(tile.row_bytes - tile.x0 - byte),
+          rows(min(S::ROWS, static_cast<int>(tile.job.height) - tile.y0 - row)) {}
+};
+
+template <typename S>
+DEVICE void filter(const Shared<S>& shared, const Tile& tile, const CudaconvConvolveLaunch& launch, const Masks& masks,
+                   int halo) {
+    using Format = typename S::Format;
+    const Part<S> part(tile);
+    if (part.left <= 0) return;
+    const Format format(tile);
+    float base[PERIOD], offset[PERIOD];
+#pragma unroll
+    for (int c = 0; c < PERIOD; ++c) {
+        const CudaconvChannel& channel = tile.job.channels[format.computed_channel(tile, c)];
+        base[c] = format.base(channel.zero), offset[c] = channel.offset;
+    }
+    Chain<S> chain;
+#pragma unroll
+    for (int n = 0; n < S::KERNELS; ++n)
+#pragma unroll
+        for (int j = 0; j < 2 * S::RADIUS; ++j)
+#pragma unroll
+            for (int p = 0; p < S::SAMPLES; ++p) chain[n][j][p] = 0.0f;
+    constexpr int PITCH = S::PITCH / WORD;
+    const u32* own = reinterpret_cast<const u32*>(shared.rows[part.row]) + (halo + part.byte) / WORD;
+    cudaconv_u64 to = tile.output(tile.y0 + part.row) + tile.x0 + part.byte;
+#pragma unroll 1
+    for (int r = 0; r < part.rows + 2 * S::RADIUS; ++r) {
+        Sums<S> sums;
+        const u32* row = own + r * PITCH;
+        if constexpr (Format::SAMPLES == 4) {
+            take_row<S, 0>(sums, chain, row, launch, format, base);
+        } else {
+            switch (tile.channels) {
+                case 1: take_row<S, 1>(sums, chain, row, launch, format, base); break;
+                case 2: take_row<S, 2>(sums, chain, row, launch, format, base); break;
+                default: take_row<S, 4>(sums, chain, row, launch, format, base);
+            }
+        }
+        if constexpr (S::FULL == 0) add_down<S>(sums, chain, launch);
+        if (r < 2 * S::RADIUS) continue;
+        u32 words[S::WORDS];
+        round_row<S>(words, sums, launch, format, offset);
+        if (!masks.all_filtered()) {
+            const u32* centre = row - S::RADIUS * PITCH;
+#pragma unroll
+            for (int k = 0; k < S::WORDS; ++k)
+                words[k] = (words[k] & masks.filtered[k % 2]) | masks.filled[k % 2] | (centre[k] & masks.copied[k % 2]);
+        }
+        if constexpr (Format::SAMPLES == 4) {
+            // The byte that is no pixel.
+            if (tile.job.width % 2 == 1 && part.left <= S::BYTES) {
+                const u32 last = part.left / WORD - 1, mask = format.second ? 0xff000000 : 0x00ff0000;
+                const u32 there = read_sample<u32>(tile.input(tile.y0 + part.row + r - 2 * S::RADIUS) + tile.row_bytes - WORD);
+#pragma unroll
+                for (u32 k = 0; k < S::WORDS; ++k) words[k] = k == last ? (words[k] & ~mask) | (there & mask) : words[k];
+            }
+        }
+        write_words<S>(to, part.left, words);
+        to += tile.job.channels[0].output_stride;
+    }
+}
+
+template <typename S>
+DEVICE void copy_or_fill(const Tile& tile, const Masks& masks) {
+    const Part<S> part(tile);
+    if (part.left <= 0) return;
+    const bool copied = (masks.copied[0] | masks.copied[1]) != 0;
+#pragma unroll 1
+    for (int r = 0; r < part.rows; ++r) {
+        const int y = tile.y0 + part.row + r;
+        u32 words[S::WORDS];
+#pragma unroll
+        for (int k = 0; k < S::WORDS; ++k) {
+            const int byte = tile.x0 + part.byte + k * WORD;
+            words[k] = masks.filled[k % 2];
+            if (copied && byte < tile.row_bytes) words[k] |= read_sample<u32>(tile.input(y) + byte) & masks.copied[k % 2];
+        }
+        write_words<S>(tile.output(y) + tile.x0 + part.byte, part.left, words);
+    }
+}
+
+template <typename S>
+DEVICE void small_kernel(const CudaconvConvolveLaunch& launch) {
+    __shared__ Shared<S> shared;
+    const CudaconvFrame& frame = launch.frame;
+    const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
+    if (blockIdx.x >= job.tiles_across) return;
+    const int x0 = blockIdx.x * S::TILE_BYTES, y0 = (blockIdx.y - job.first_tile_row) * S::TILE_ROWS;
+    const Tile tile = {frame, job, x0, y0, S::Format::row_bytes(job), static_cast<int>(job.channel_count)};
+    const Masks masks = Masks::of<typename S::Format>(tile);
+    if (masks.none_filtered()) return copy_or_fill<S>(tile, masks);
+    const int halo = halo_of<S>(S::Format::step(tile));
+    load_pieces(shared, tile, halo);
+    complete(shared, tile, halo);
+    __syncthreads();
+    filter(shared, tile, launch, masks, halo);
+}
+
+// Blocks of a multiprocessor: leaves all the registers that are needed.
+#define SMALL_KERNEL(name, blocks, ...)                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks)                  \
+        name(const __grid_constant__ CudaconvConvolveLaunch launch) {              \
+        small_kernel<Shape<__VA_ARGS__>>(launch);                                  \
+    }
+
+#ifdef DIRECT3_U16
+SMALL_KERNEL(direct3_u16, 6, Words, 1, 1, 16, 4, 32)
+#endif
+#ifdef DIRECT3_MAGNITUDE_U16
+SMALL_KERNEL(direct3_magnitude_u16, 4, Words, 1, 2, 16, 4, 32)
+#endif
+#ifdef DIRECT3_422
+SMALL_KERNEL(direct3_422, 6, Packed422, 1, 1, 8, 4, 32)
+#endif
+#ifdef DIRECT3_MAGNITUDE_422
+SMALL_KERNEL(direct3_magnitude_422, 6, Packed422, 1, 2, 8, 4, 32)
+#endif
+#ifdef SEPARABLE_U16_R4
+SMALL_KERNEL(separable_u16_r4, 4, Words, 4, 0, 16, 8, 32)
+#endif
+#ifdef SEPARABLE_U16_R8
+SMALL_KERNEL(separable_u16_r8, 4, Words, 8, 0, 8, 8, 32)
+#endif
+#ifdef SEPARABLE_422_R4
+SMALL_KERNEL(separable_422_r4, 4, Packed422, 4, 0, 8, 4, 32)
+#endif
