@@ -84,10 +84,13 @@ pub fn of_packed_422(algorithm: Algorithm, layout: &Layout, jobs: &[Job]) -> Opt
     }
     match (algorithm, &first.operation) {
         (Algorithm::Direct, _) => direct_of_packed_422(layout, first),
-        (Algorithm::Separable, Operation::Correlate(kernel)) => {
-            let small = is_separable(&first.operation)
-                && kernel.taps.radius().0.max(kernel.taps.radius().1) <= 4;
-            small.then_some(Kernel::SeparablePacked422)
+        (Algorithm::Separable, Operation::Correlate(_)) if is_separable(&first.operation) => {
+            let (rx, ry) = radius(&first.operation);
+            match rx.max(ry) {
+                0..=3 => Some(Kernel::SeparablePacked422R3),
+                4 => Some(Kernel::SeparablePacked422R4),
+                _ => None,
+            }
         }
         _ => None,
     }
@@ -241,7 +244,8 @@ fn separable_of_words(layout: &Layout, job: &Job) -> Option<Kernel> {
     }
     let (rx, ry) = radius(&job.operation);
     match rx.max(ry) {
-        0..=4 => Some(Kernel::SeparableU16R4),
+        0..=3 => Some(Kernel::SeparableU16R3),
+        4 => Some(Kernel::SeparableU16R4),
         5..=8 => Some(Kernel::SeparableU16R8),
         _ => None,
     }
@@ -520,7 +524,7 @@ mod tests {
         let words = [
             Direct3U16,
             Direct3MagnitudeU16,
-            SeparableU16R4,
+            SeparableU16R3,
             SeparableU16R4,
         ];
         let bytes = [
@@ -532,8 +536,8 @@ mod tests {
         let packed_422 = [
             Direct3Packed422,
             Direct3MagnitudePacked422,
-            SeparablePacked422,
-            SeparablePacked422,
+            SeparablePacked422R3,
+            SeparablePacked422R4,
         ];
         for (format, expected) in [
             (Format::P01010le, words),
@@ -578,7 +582,7 @@ mod tests {
             radius: 1,
             ..of(Gauss)
         };
-        assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R4]);
+        assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R3]);
         assert_eq!(launched(Format::Yuy2, &fractions).len(), 2);
         let full = FilterSpec {
             matrix: "0.1 0.2 0; 0.3 0.33 -1; 0 0.77 0.2".parse().ok(),

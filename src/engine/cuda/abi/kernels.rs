@@ -100,9 +100,11 @@ modules! {
     SeparableU8R3 = "separable_u8_r3",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R8 = "separable_u8_r8",
+    SeparableU16R3 = "separable_u16_r3",
     SeparableU16R4 = "separable_u16_r4",
     SeparableU16R8 = "separable_u16_r8",
-    SeparablePacked422 = "separable_422_r4",
+    SeparablePacked422R3 = "separable_422_r3",
+    SeparablePacked422R4 = "separable_422_r4",
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixLargeU8 = "separable_matrix_large_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
@@ -174,13 +176,13 @@ kernels! {
     Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), [8];
     /// 3 x 3 weights: packed jobs of one, two or four channels alone, whose addresses and strides are
     /// multiples of 16, without premultiplication; what lies beyond the edge is a code value.
-    Direct3U16 = "direct3_u16", Direct3U16, Convolve, Inline, 128, OfRow(256), [16];
+    Direct3U16 = "direct3_u16", Direct3U16, Convolve, Inline, 128, OfRow(128), [32];
     /// The magnitude of two such.
-    Direct3MagnitudeU16 = "direct3_magnitude_u16", Direct3MagnitudeU16, Convolve, Inline, 128, OfRow(256), [16];
+    Direct3MagnitudeU16 = "direct3_magnitude_u16", Direct3MagnitudeU16, Convolve, Inline, 128, OfRow(128), [32];
     /// 3 x 3 weights: jobs of packed 4:2:2 alone, otherwise as [`Kernel::Direct3U16`].
-    Direct3Packed422 = "direct3_422", Direct3Packed422, Convolve, Inline, 128, OfRow(256), [16];
+    Direct3Packed422 = "direct3_422", Direct3Packed422, Convolve, Inline, 128, OfRow(256), [32];
     /// The magnitude of two such.
-    Direct3MagnitudePacked422 = "direct3_magnitude_422", Direct3MagnitudePacked422, Convolve, Inline, 128, OfRow(256), [16];
+    Direct3MagnitudePacked422 = "direct3_magnitude_422", Direct3MagnitudePacked422, Convolve, Inline, 128, OfRow(256), [32];
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
@@ -199,12 +201,16 @@ kernels! {
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
     /// Up to 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
-    /// 9 + 9 taps, one kernel, of jobs as [`Kernel::Direct3U16`] takes them.
-    SeparableU16R4 = "separable_u16_r4", SeparableU16R4, Convolve, Inline, 128, OfRow(256), [32];
+    /// 7 + 7 taps, one kernel, of jobs as [`Kernel::Direct3U16`] takes them.
+    SeparableU16R3 = "separable_u16_r3", SeparableU16R3, Convolve, Inline, 128, OfRow(128), [64];
+    /// 9 + 9 taps.
+    SeparableU16R4 = "separable_u16_r4", SeparableU16R4, Convolve, Inline, 128, OfRow(128), [64];
     /// 17 + 17 taps.
-    SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, OfRow(128), [32];
-    /// 9 + 9 taps, one kernel, of jobs of packed 4:2:2 alone.
-    SeparablePacked422 = "separable_422_r4", SeparablePacked422, Convolve, Inline, 128, OfRow(256), [16];
+    SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, OfRow(128), [48];
+    /// 7 + 7 taps, one kernel, of jobs of packed 4:2:2 alone.
+    SeparablePacked422R3 = "separable_422_r3", SeparablePacked422R3, Convolve, Inline, 128, OfRow(256), [32];
+    /// 9 + 9 taps.
+    SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, OfRow(256), [32];
     /// Up to 9 + 9 whole numbers of 0 to 255, those across of 257 in all, with sums below 2^23, a
     /// power of two up to 2^16 for the divisor and whole numbers to add, on the matrix units. As the
     /// ones above otherwise, but jobs lie in rows of bytes without gaps, whose addresses and strides
@@ -368,7 +374,8 @@ impl Kernel {
             | Kernel::Direct3MagnitudeU16
             | Kernel::Direct3Packed422
             | Kernel::Direct3MagnitudePacked422 => Form::Full(3),
-            Kernel::SeparableU16R4 | Kernel::SeparablePacked422 => Form::Separable(9),
+            Kernel::SeparableU16R3 | Kernel::SeparablePacked422R3 => Form::Separable(7),
+            Kernel::SeparableU16R4 | Kernel::SeparablePacked422R4 => Form::Separable(9),
             Kernel::SeparableU16R8 => Form::Separable(17),
             _ => Form::Any,
         }
@@ -379,7 +386,10 @@ impl Kernel {
         use Kernel::*;
         matches!(
             self,
-            Direct3Packed422 | Direct3MagnitudePacked422 | SeparablePacked422
+            Direct3Packed422
+                | Direct3MagnitudePacked422
+                | SeparablePacked422R3
+                | SeparablePacked422R4
         )
     }
 
@@ -389,7 +399,7 @@ impl Kernel {
         use Kernel::*;
         let of_words = matches!(
             self,
-            Direct3U16 | Direct3MagnitudeU16 | SeparableU16R4 | SeparableU16R8
+            Direct3U16 | Direct3MagnitudeU16 | SeparableU16R3 | SeparableU16R4 | SeparableU16R8
         );
         of_words || self.takes_packed_422() || self.parameter() == Parameter::Direct3
     }

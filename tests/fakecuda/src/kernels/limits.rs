@@ -30,6 +30,7 @@ fn takes_words(kernel: Kernel) -> bool {
             | SeparableU16
             | Direct3U16
             | Direct3MagnitudeU16
+            | SeparableU16R3
             | SeparableU16R4
             | SeparableU16R8
             | BilateralNaiveU16
@@ -61,11 +62,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
         }
         Direct3U16
         | Direct3MagnitudeU16
+        | SeparableU16R3
         | SeparableU16R4
         | SeparableU16R8
         | Direct3Packed422
         | Direct3MagnitudePacked422
-        | SeparablePacked422 => {
+        | SeparablePacked422R3
+        | SeparablePacked422R4 => {
             unless(filter.has_form(kernel.form()), "so many weights");
             let magnitude = matches!(kernel, Direct3MagnitudeU16 | Direct3MagnitudePacked422);
             let count = if magnitude { 2 } else { 1 };
