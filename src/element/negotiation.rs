@@ -245,7 +245,7 @@ impl CudaConv {
         self.src_pad.check_reconfigure();
         stream.pool = None;
         let depth = self.settings().depth;
-        let pool = allocation::decide(&self.src_pad, &format.caps, &format.info, engine, depth);
+        let pool = allocation::decide(&self.src_pad, format, engine, depth);
         let pool = pool.map_err(|error| {
             if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
                 return gst::FlowError::Flushing;

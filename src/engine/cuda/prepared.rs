@@ -140,7 +140,10 @@ impl Program {
         let band_bytes = shared.band_bytes.load(Ordering::Relaxed);
         let room = Room {
             bytes: device_bytes,
-            bands: bands::count(staging.bytes, band_bytes),
+            bands: match launches.suit_bands() {
+                true => bands::count(staging.bytes, band_bytes),
+                false => 1,
+            },
         };
         shared.slots.reserve(&current, room)?;
         let weights = upload_weights(&current, shared, launches.weights())?;
