@@ -113,8 +113,10 @@ part_exactness() {
 
 part_element() {
   export CUDACONV_TEST_BACKEND=cuda
-  # Not the tests of the heap, in which the driver keeps what it likes.
+  # Of those that need processes of their own, two: others start a driver hundreds of times.
+  run_tests element/ 120 processes "$bundle/bin/element-tests" processes::flushes processes::changes &
   run_tests element/ 300 element "$bundle/bin/element-tests" --skip processes:: --skip truth::
+  wait
   # These measure what nothing else may disturb.
   run_tests element/ 60 truth "$bundle/bin/element-tests" --test-threads=1 truth::
 }
