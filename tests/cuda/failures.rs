@@ -32,13 +32,14 @@ const CALLS: [&str; 17] = [
 ];
 const FRAMES: u64 = 12;
 
-/// Raises every level by one, with so much work that `backend=auto` leaves it to the GPU.
+/// Raises every level by one, with so much work that `backend=auto` leaves it to the GPU, and with weights
+/// in device memory.
 fn filter(backend: &str) -> gst::Element {
     cudaconv(&[
         ("backend", backend),
         ("kernel", "bilateral"),
         ("window", "square"),
-        ("radius", "6"),
+        ("radius", "9"),
         ("sigma-space", "4"),
         ("bias", "1"),
     ])

@@ -289,13 +289,15 @@ fn upload_weights(
     };
     // SAFETY: the block is at least as long and nobody else's. Block and memory outlive the copy,
     // which is waited for; if that fails, the device is dead and both are leaked.
-    unsafe {
+    let copied = unsafe {
         block
             .start()
             .copy_from_nonoverlapping(weights.as_ptr().cast(), bytes);
-        current.upload(memory.start(), block.start(), rows, &shared.setup)?;
-    }
-    current.wait_for_all(&shared.setup)?;
+        current.upload(memory.start(), block.start(), rows, &shared.setup)
+    };
+    // Also after an error: some may be under way.
+    let waited = current.wait_for_all(&shared.setup);
+    copied.and(waited)?;
     Ok(Some(memory))
 }
 

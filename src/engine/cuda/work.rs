@@ -298,7 +298,7 @@ impl Work {
         match settled {
             Ok(()) => slots.give(slot),
             Err(error) => {
-                // Whatever the code: what the device still does is unknown, so nothing of this may
+                // Whatever failed: what the device still does is unknown, so nothing of this may
                 // be used again; and the frame goes back, so the device must have let go of it.
                 self.context().device().mark_dead(&error);
                 for stream in streams {
