@@ -398,7 +398,8 @@ fn the_bilateral_of_large_pictures() {
     ] {
         let layout = support::layout(format, width, height);
         for &border in borders.iter().take(if quick { 1 } else { borders.len() }) {
-            if quick && radius != 7 {
+            // Windows of bytes that are not wide have the same loop for every radius.
+            if quick && radius == 8 {
                 continue;
             }
             let spec = FilterSpec {
