@@ -5,7 +5,8 @@ use std::ptr;
 
 use cudarc::driver::sys::*;
 use fakecuda::abi::{
-    Channel, ConvolveLaunch, Frame, Geometry, Job, Kernel, Taps, action, border, push_line, sample,
+    Channel, ConvolveLaunch, Frame, Geometry, Job, Kernel, Taps, action, border, packed, push_line,
+    sample,
 };
 
 use crate::support::*;
@@ -225,6 +226,35 @@ fn a_kernel_chosen_for_more_than_it_can_do_is_a_fault() {
         let mut function = ptr::null_mut();
         ok!(cuModuleGetFunction(&mut function, module, c"separable_u8_r1".as_ptr()));
         Blur { function, ..blur }.launch(blur.stream);
+    });
+}
+
+#[test]
+fn channels_that_are_no_packed_422_are_a_fault() {
+    on_test_driver!(violates "packed is 2, the channels are", || {
+        let mut blur = Blur::new();
+        blur.launch.frame.jobs[0].packed = packed::LUMA_FIRST;
+        blur.launch(blur.stream);
+    });
+}
+
+#[test]
+fn packed_422_is_not_for_every_kernel() {
+    on_test_driver!(violates "convolve_naive_u8 cannot do packed 4:2:2", || {
+        let mut blur = Blur::new();
+        let job = &mut blur.launch.frame.jobs[0];
+        (job.packed, job.channel_count, job.width) = (packed::LUMA_FIRST, 4, 18);
+        let first = job.channels[0];
+        for (index, channel) in job.channels.iter_mut().enumerate() {
+            let at = index as u64;
+            *channel = Channel {
+                input: first.input + at,
+                output: first.output + at,
+                step: if index % 2 == 0 { 2 } else { 4 },
+                ..first
+            };
+        }
+        blur.launch(blur.stream);
     });
 }
 
