@@ -114,8 +114,13 @@ enum State {
 }
 
 /// The modules of a context. Each lock is held while the driver loads.
-#[derive(Default)]
 pub struct Modules([Mutex<State>; Module::ALL.len()]);
+
+impl Default for Modules {
+    fn default() -> Self {
+        Modules(std::array::from_fn(|_| Mutex::default()))
+    }
+}
 
 impl Modules {
     fn state(&self, module: Module) -> &Mutex<State> {

@@ -1,0 +1,382 @@
+//! Which kernel is chosen for what.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::engine::cuda::ABILITIES;
+use crate::filter::plan::Plan;
+use crate::filter::spec::{self, FilterSpec};
+
+/// The kernels of the jobs of a plan for 64x48 pixels.
+fn kernels(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+    kernels_of(format, (64, 48), spec)
+}
+
+fn kernels_of(format: gst_video::VideoFormat, size: (u32, u32), spec: &FilterSpec) -> Vec<Kernel> {
+    kernels_on((9, 0), format, size, spec)
+}
+
+fn kernels_on(
+    capability: Capability,
+    format: gst_video::VideoFormat,
+    (width, height): (u32, u32),
+    spec: &FilterSpec,
+) -> Vec<Kernel> {
+    gst::init().unwrap();
+    let info = gst_video::VideoInfo::builder(format, width, height).build();
+    let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+    let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
+    let jobs = plan.jobs.iter();
+    jobs.map(|job| kernel(plan.algorithm, &layout, job, capability).unwrap())
+        .collect()
+}
+
+/// The kernels of a frame of 64x48 pixels: one for all jobs, or each job's.
+fn launched(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+    gst::init().unwrap();
+    let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+    let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+    let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
+    match of_packed_422(plan.algorithm, &layout, &plan.jobs) {
+        Some(kernel) => vec![kernel],
+        None => kernels(format, spec),
+    }
+}
+
+fn of(kernel: spec::Kernel) -> FilterSpec {
+    FilterSpec {
+        kernel,
+        ..FilterSpec::default()
+    }
+}
+
+use Kernel::*;
+use gst_video::VideoFormat as Format;
+use spec::Kernel::{
+    Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Scharr, Sobel,
+};
+
+#[test]
+fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
+    assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [Direct3U8; 2]);
+    let of_turing = |format, spec: &FilterSpec| kernels_on((7, 5), format, (64, 48), spec);
+    assert_eq!(of_turing(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
+    assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
+    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    let radius = |radius| FilterSpec {
+        radius,
+        ..of(Gauss)
+    };
+    // Half as many taps on a grid of half as many samples.
+    assert_eq!(
+        kernels(Format::I420, &radius(8)),
+        [SeparableU8R8, SeparableU8R4, SeparableU8R4]
+    );
+    assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
+    assert_eq!(kernels(Format::Gray16Le, &radius(8)), [SeparableU16R8]);
+    assert_eq!(kernels(Format::Gray16Le, &radius(9)), [SeparableU16]);
+}
+
+#[test]
+fn few_small_whole_weights_have_kernels_of_their_own() {
+    assert_eq!(kernels(Format::I420, &of(Gauss3)), [Direct3U8; 3]);
+    assert_eq!(kernels(Format::Rgba, &of(Emboss)), [Direct3U8]);
+    assert_eq!(kernels(Format::Gbr, &of(Gauss3)), [Direct3U8]);
+    assert_eq!(kernels(Format::Bgr, &of(Box3)), [Direct3DividedU8]);
+    // Luma is filtered, chroma filled by the same kernel.
+    assert_eq!(
+        kernels(Format::Nv12, &of(Sobel)),
+        [Direct3MagnitudeU8, ConvolveNaiveU8]
+    );
+    let half = FilterSpec {
+        bias: 0.5,
+        ..of(Gauss3)
+    };
+    assert_eq!(kernels(Format::Gray8, &half), [Direct3DividedU8]);
+    let separable = FilterSpec {
+        method: spec::Method::Separable,
+        ..of(Gauss3)
+    };
+    assert_eq!(kernels(Format::Gray8, &separable), [SeparableMatrixU8]);
+}
+
+#[test]
+fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
+    assert_eq!(
+        kernels(Format::Nv12, &of(Gauss7)),
+        [SeparableMatrixU8, SeparableMatrixU8]
+    );
+    assert_eq!(
+        kernels(Format::Gray8, &of(Gauss9)),
+        [SeparableMatrixLargeU8]
+    );
+    // Divided by 25.
+    assert_eq!(
+        kernels(Format::Gray8, &of(Box5)),
+        [SeparableMatrixDividedU8]
+    );
+    let biased = FilterSpec {
+        bias: 0.5,
+        ..of(Gauss5)
+    };
+    assert_eq!(kernels(Format::Rgba, &biased), [SeparableMatrixDividedU8]);
+    // Weights below zero, fractions.
+    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    let sigma = FilterSpec {
+        sigma: 1.3,
+        radius: 4,
+        ..of(Gauss)
+    };
+    assert_eq!(kernels(Format::Gray8, &sigma), [SeparableU8R4]);
+}
+
+/// Which kernel computes each format that is not of bytes in planes of their own, and RGB.
+#[test]
+fn every_kind_of_samples_has_kernels_of_its_own() {
+    let words = [
+        Direct3U16,
+        Direct3MagnitudeU16,
+        SeparableU16R3,
+        SeparableU16R4,
+    ];
+    let bytes = [
+        Direct3U8,
+        Direct3MagnitudeU8,
+        SeparableMatrixU8,
+        SeparableMatrixLargeU8,
+    ];
+    let packed_422 = [
+        Direct3Packed422,
+        Direct3MagnitudePacked422,
+        SeparablePacked422R3,
+        SeparablePacked422R4,
+    ];
+    for (format, expected) in [
+        (Format::P01010le, words),
+        (Format::I42010le, words),
+        (Format::I42210le, words),
+        (Format::Y44410le, words),
+        (Format::I42012le, words),
+        (Format::Gray16Le, words),
+        (Format::Gray16Be, words),
+        (Format::Argb64, words),
+        (Format::Rgba64Le, words),
+        (Format::Yuy2, packed_422),
+        (Format::Uyvy, packed_422),
+        (Format::Rgb, bytes),
+        (Format::Bgr, bytes),
+        (Format::Xrgb, bytes),
+        (Format::Ayuv, bytes),
+    ] {
+        for (kernel, expected) in [Gauss3, Sobel, Gauss7, Gauss9].into_iter().zip(expected) {
+            for planes in [spec::Planes::Auto, spec::Planes::Luma] {
+                let spec = FilterSpec {
+                    planes,
+                    ..of(kernel)
+                };
+                assert_eq!(
+                    launched(format, &spec)[0],
+                    expected,
+                    "{format:?} {kernel:?}"
+                );
+            }
+        }
+        let embossed = launched(format, &of(Emboss))[0];
+        assert_eq!(embossed, expected[0], "{format:?}");
+    }
+}
+
+#[test]
+fn words_are_summed_up_in_the_canonical_order_alone() {
+    // Fractions, whose sums depend on the order: separable ones go across first.
+    let fractions = FilterSpec {
+        sigma: 0.9,
+        radius: 1,
+        ..of(Gauss)
+    };
+    assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R3]);
+    assert_eq!(launched(Format::Yuy2, &fractions).len(), 2);
+    let full = FilterSpec {
+        matrix: "0.1 0.2 0; 0.3 0.33 -1; 0 0.77 0.2".parse().ok(),
+        ..of(Custom)
+    };
+    assert_eq!(kernels(Format::Gray16Le, &full), [Direct3U16]);
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..of(Gauss3)
+    };
+    assert_eq!(kernels(Format::Rgba64Le, &premultiplied), [SeparableU16]);
+    let between = FilterSpec {
+        border: Border::Constant,
+        border_value: 0.001,
+        ..of(Gauss3)
+    };
+    assert_eq!(kernels(Format::Gray16Le, &between), [SeparableU16]);
+}
+
+#[test]
+fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
+    let radius_of_8 = FilterSpec {
+        radius: 8,
+        ..of(Gauss)
+    };
+    assert_eq!(
+        launched(Format::Uyvy, &radius_of_8),
+        [SeparableU8R8, SeparableU8R8]
+    );
+    assert_eq!(
+        launched(Format::Uyvy, &of(Bilateral)),
+        [BilateralTableSmallU8; 2]
+    );
+}
+
+#[test]
+fn levels_have_tiles_for_every_size_and_room_for_most_radii() {
+    let fast = |radius| FilterSpec {
+        method: spec::Method::Fast,
+        window: spec::Window::Square,
+        radius,
+        ..of(Bilateral)
+    };
+    let of_size = |format, size, radius| kernels_of(format, size, &fast(radius));
+    let hd = (1920, 1080);
+    assert_eq!(of_size(Format::Gray8, hd, 15), [BilateralFastU8]);
+    assert_eq!(
+        of_size(Format::I420, hd, 15),
+        [
+            BilateralFastU8,
+            BilateralFastLowestU8,
+            BilateralFastLowestU8
+        ]
+    );
+    assert_eq!(
+        of_size(Format::Gray8, (1280, 720), 15),
+        [BilateralFastLowU8]
+    );
+    assert_eq!(
+        of_size(Format::Gray8, (640, 480), 32),
+        [BilateralFastLowestU8]
+    );
+    assert_eq!(of_size(Format::Gray16Le, hd, 27), [BilateralFastU16]);
+    // No room: the whole window.
+    assert_eq!(of_size(Format::Gray16Le, hd, 28), [BilateralTileU16]);
+}
+
+#[test]
+fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..of(Gauss3)
+    };
+    assert_eq!(kernels(Format::Rgba, &premultiplied), [SeparableU8]);
+    let constant = |kernel, border_value| FilterSpec {
+        border: Border::Constant,
+        border_value,
+        ..of(kernel)
+    };
+    assert_eq!(kernels(Format::Gray8, &constant(Gauss3, 7.0)), [Direct3U8]);
+    assert_eq!(
+        kernels(Format::Gray8, &constant(Gauss3, 7.5)),
+        [SeparableU8]
+    );
+    // Above the zero level of 16.
+    assert_eq!(
+        kernels(Format::Y444, &constant(Gauss3, 250.0)),
+        [SeparableU8, SeparableMatrixU8, SeparableMatrixU8]
+    );
+    assert_eq!(
+        kernels(Format::Gray8, &constant(Bilateral, 0.5)),
+        [BilateralTileU8]
+    );
+    assert_eq!(
+        kernels(Format::Rgb, &constant(Bilateral, 0.5)),
+        [BilateralNaiveU8]
+    );
+}
+
+#[test]
+fn full_kernels_are_for_tiles() {
+    let custom = FilterSpec {
+        matrix: "1 2 3; 4 5 6; 7 8 10".parse().ok(),
+        ..of(Custom)
+    };
+    assert_eq!(kernels(Format::Gray8, &custom), [ConvolveTileU8]);
+    let custom_of_five = FilterSpec {
+        matrix: "1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1".parse().ok(),
+        ..of(Custom)
+    };
+    assert_eq!(
+        kernels(Format::P01010le, &custom_of_five),
+        [ConvolveTileU16; 2]
+    );
+    assert_eq!(launched(Format::Yuy2, &custom_of_five), [ConvolveTileU8; 2]);
+    let naive = FilterSpec {
+        method: spec::Method::Naive,
+        ..of(Gauss3)
+    };
+    assert_eq!(kernels(Format::Gray8, &naive), [ConvolveNaiveU8]);
+}
+
+#[test]
+fn the_bilateral_goes_by_what_shares_a_weight() {
+    assert_eq!(
+        kernels(Format::Nv12, &of(Bilateral)),
+        [BilateralTableSmallU8; 2]
+    );
+    assert_eq!(kernels(Format::Rgbx, &of(Bilateral)), [BilateralJointU8]);
+    assert_eq!(kernels(Format::Gbr, &of(Bilateral)), [BilateralJointU8]);
+    let euclidean = FilterSpec {
+        distance: Distance::L2,
+        ..of(Bilateral)
+    };
+    assert_eq!(kernels(Format::Rgb, &euclidean), [BilateralTileU8]);
+    let with_alpha = |alpha| FilterSpec {
+        alpha,
+        ..of(Bilateral)
+    };
+    assert_eq!(
+        kernels(Format::Rgba, &with_alpha(spec::Alpha::Copy)),
+        [BilateralJointU8]
+    );
+    assert_eq!(
+        kernels(Format::Rgba, &with_alpha(spec::Alpha::Filter)),
+        [BilateralTileU8]
+    );
+    assert_eq!(
+        kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
+        [BilateralTableSmallU8]
+    );
+    let wide = FilterSpec {
+        radius: 32,
+        ..of(Bilateral)
+    };
+    assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
+    assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
+    assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
+}
+
+#[test]
+fn the_bilateral_of_grey_goes_by_radius_and_size() {
+    let radius = |radius| FilterSpec {
+        radius,
+        ..of(Bilateral)
+    };
+    let hd = |radius_of| kernels_of(Format::Nv12, (1920, 1080), &radius(radius_of));
+    assert_eq!(hd(8), [BilateralTableU8, BilateralTableSmallU8]);
+    assert_eq!(hd(15), [BilateralWideTableU8, BilateralTableSmallU8]);
+    assert_eq!(hd(32), [BilateralTileU8, BilateralWideTableSmallU8]);
+    assert_eq!(
+        kernels(Format::Gray8, &radius(16)),
+        [BilateralWideTableSmallU8]
+    );
+}
+
+#[test]
+fn what_is_not_filtered_is_copied_by_any_kernel() {
+    // A matrix that changes nothing.
+    let identity = FilterSpec {
+        matrix: "1".parse().ok(),
+        ..of(Custom)
+    };
+    assert_eq!(kernels(Format::Gray8, &identity), [ConvolveNaiveU8]);
+}
