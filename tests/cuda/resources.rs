@@ -117,15 +117,16 @@ fn a_steady_stream_makes_nothing_new() {
 fn a_source_that_takes_our_pool_copies_nothing() {
     on_test_driver!(&[], || {
         watched(|| {
-            for (format, method) in [
-                ("GRAY8", "direct"),
-                ("NV12", "direct"),
-                ("RGBA", "direct"),
-                ("I420_10LE", "separable"),
+            for (format, kernel, method) in [
+                ("GRAY8", "gauss3", "direct"),
+                ("NV12", "gauss3", "direct"),
+                ("RGBA", "gauss3", "direct"),
+                ("I420_10LE", "gauss3", "direct"),
+                ("I420_10LE", "gauss5", "separable"),
             ] {
                 let pipeline = pipelines::parse(&format!(
                     "videotestsrc num-buffers=20 ! video/x-raw,format={format},width=320,height=240 \
-                     ! cudaconv name=filter backend=cuda ! fakesink name=out"
+                     ! cudaconv name=filter backend=cuda kernel={kernel} ! fakesink name=out"
                 ));
                 pipelines::play(&pipeline).assert_frames(20);
                 let filter = pipelines::filter(&pipeline);
