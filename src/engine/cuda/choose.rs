@@ -1,7 +1,7 @@
 //! Which kernel computes a job of a plan.
 
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
-use super::abi::{DIRECT3_SUM, Kernel, Needs, Parameter, direct3};
+use super::abi::{DIRECT3_SUM, Kernel, Needs, Parameter, Weights, direct3};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
@@ -51,7 +51,10 @@ pub fn kernel(
             return Some(by_levels(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
-        (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
+        (_, Algorithm::Tile) => (
+            by_bands(layout, job, capability).unwrap_or(ConvolveTileU8),
+            ConvolveTileU16,
+        ),
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job, capability).unwrap_or(SeparableU8),
             SeparableU16,
@@ -71,7 +74,8 @@ pub fn has_direct(layout: &Layout, job: &Job) -> bool {
 
 /// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
 pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
-    kernel.parameter() != Parameter::Direct3 || is_in_rows_of_bytes(layout, job)
+    let in_rows = kernel.parameter() == Parameter::Direct3 || kernel.weights() == Weights::Bands;
+    !in_rows || is_in_rows_of_bytes(layout, job)
 }
 
 /// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is
@@ -187,6 +191,39 @@ fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     })
 }
 
+/// The kernel on the matrix units that computes `job`, if it is not separable, of small whole numbers
+/// and has whole sums.
+fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return None;
+    };
+    let Taps::Full { weights, .. } = &kernel.taps else {
+        return None;
+    };
+    let filtered = (job.actions.iter()).filter(|action| matches!(action, Action::Filter { .. }));
+    let whole_levels = (job.actions.iter()).all(|action| match action {
+        Action::Filter { zero, .. } => zero.fract() == 0.0,
+        Action::Copy | Action::Fill(_) => true,
+    });
+    let needs = Needs {
+        others: match job.group.is_packed(1) {
+            true => filtered.count().saturating_sub(1),
+            false => 0,
+        },
+        ..Needs::default()
+    };
+    let by_bands = Kernel::ConvolveMatrixU8;
+    let can = is_in_rows_of_bytes(layout, job)
+        && !job.premultiply
+        && edge_is_code(layout, job)
+        && whole_levels
+        && weights.iter().all(|weight| (-128.0..=127.0).contains(weight))
+        && kernel.sums_are_whole(layout.max_code() as f32)
+        && capability >= by_bands.module().needed_capability()
+        && by_bands.fits(radius(&job.operation), needs);
+    can.then_some(by_bands)
+}
+
 /// Whether sums of code values are divided by a power of two, and a whole number is added to the quotient,
 /// so that one rounding of both together is as good as one after each.
 fn leaves_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
@@ -213,6 +250,7 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     let needs = Needs {
         premultiplied: job.premultiply,
         joint: filtered().any(|(channel, _)| joint(channel)),
+        ..Needs::default()
     };
     let radius = (bilateral.radius_x, bilateral.radius_y);
     let all_joint = filtered().all(|(channel, _)| joint(channel));
@@ -479,17 +517,52 @@ mod tests {
 
     #[test]
     fn full_kernels_are_for_tiles() {
-        let custom = FilterSpec {
-            matrix: "1 2 3; 4 5 6; 7 8 10".parse().ok(),
+        let fractions = FilterSpec {
+            matrix: "1 2 3; 4 5 6; 7 8 0.1234567".parse().ok(),
             ..of(Custom)
         };
-        assert_eq!(kernels(Format::Gray8, &custom), [ConvolveTileU8]);
+        assert_eq!(kernels(Format::Gray8, &fractions), [ConvolveTileU8]);
         assert_eq!(kernels(Format::P01010le, &of(Emboss)), [ConvolveTileU16; 2]);
         let naive = FilterSpec {
             method: spec::Method::Naive,
             ..of(Gauss3)
         };
         assert_eq!(kernels(Format::Gray8, &naive), [ConvolveNaiveU8]);
+    }
+
+    #[test]
+    fn full_kernels_of_small_whole_numbers_go_to_the_matrix_units() {
+        let custom = |matrix: &str| FilterSpec {
+            matrix: matrix.parse().ok(),
+            ..of(Custom)
+        };
+        let small = custom("1 2 3; 4 5 6; 7 8 10");
+        assert_eq!(kernels(Format::Gray8, &small), [ConvolveMatrixU8]);
+        assert_eq!(kernels(Format::Nv12, &small), [ConvolveMatrixU8; 2]);
+        assert_eq!(kernels(Format::Rgb, &small), [ConvolveMatrixU8]);
+        assert_eq!(
+            kernels_on((7, 5), Format::Gray8, (64, 48), &small),
+            [ConvolveTileU8]
+        );
+        // Samples with others in between, 16 bits, weights beyond a byte, premultiplication.
+        assert_eq!(kernels(Format::Yuy2, &small), [ConvolveTileU8; 2]);
+        assert_eq!(kernels(Format::Gray16Le, &small), [ConvolveTileU16]);
+        let large = |weight: i32| custom(&format!("1 2 3; 4 5 6; 7 8 {weight}"));
+        assert_eq!(kernels(Format::Gray8, &large(-128)), [ConvolveMatrixU8]);
+        assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveTileU8]);
+        let premultiplied = FilterSpec {
+            alpha: spec::Alpha::Premultiply,
+            ..custom("1 2 3; 4 5 6; 7 8 10")
+        };
+        assert_eq!(kernels(Format::Rgba, &premultiplied), [ConvolveTileU8]);
+        // As many channels as there is room for.
+        let of_size = |side: usize| {
+            let weights = (0..side * side).map(|at| format!("{} ", at * 29 % 17));
+            custom(&weights.collect::<String>())
+        };
+        assert_eq!(kernels(Format::Gray8, &of_size(65)), [ConvolveMatrixU8]);
+        assert_eq!(kernels(Format::Rgba, &of_size(15)), [ConvolveMatrixU8]);
+        assert_eq!(kernels(Format::Rgba, &of_size(65)), [ConvolveTileU8]);
     }
 
     #[test]

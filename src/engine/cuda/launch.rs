@@ -158,6 +158,10 @@ impl Launches {
         match kernel.weights() {
             Weights::Device => (self.weights).extend(weights.iter().map(|weight| weight.to_bits())),
             Weights::Matrices => self.weights.extend(matrices(&job.operation)),
+            Weights::Bands => {
+                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
+                self.weights.extend(matrices(&job.operation));
+            }
             Weights::Inline if weights.len() > INLINE_WEIGHTS => {
                 return Err(format!(
                     "{} weights; a launch takes {INLINE_WEIGHTS}",
@@ -415,7 +419,7 @@ impl Step {
             geometry.grid.y = tiles.end - tiles.start;
         }
         let whole_rows = matches!(self.kernel.parameter(), abi::Parameter::Direct3)
-            || self.kernel.weights() == Weights::Matrices;
+            || matches!(self.kernel.weights(), Weights::Matrices | Weights::Bands);
         debug_assert!(!whole_rows || jobs.iter().all(begins_rows_aligned));
         let compact = match (&parameter, self.kernel.parameter()) {
             (Parameter::Convolve(launch), abi::Parameter::Direct3) => {

@@ -28,6 +28,7 @@ pub fn ptx(module: Module) -> &'static str {
         Module::Direct3DividedU8 => file!("direct3_divided_u8"),
         Module::Direct3MagnitudeU8 => file!("direct3_magnitude_u8"),
         Module::ConvolveNaive => file!("convolve_naive"),
+        Module::ConvolveMatrixU8 => file!("convolve_matrix_u8"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),
         Module::SeparableU8 => file!("separable_u8"),

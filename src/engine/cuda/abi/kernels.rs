@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, fast};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +25,9 @@ pub enum Weights {
     /// From `inline_weights`, and from device memory at `weights` the
     /// [matrices](super::matrix::table) of the first kernel.
     Matrices,
+    /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
+    /// kernel.
+    Bands,
 }
 
 /// Samples across a tile.
@@ -76,6 +79,7 @@ modules! {
     Direct3DividedU8 = "direct3_divided_u8",
     Direct3MagnitudeU8 = "direct3_magnitude_u8",
     ConvolveNaive = "convolve_naive",
+    ConvolveMatrixU8 = "convolve_matrix_u8",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
@@ -103,7 +107,8 @@ impl Module {
     /// The compute capability that it needs, major and minor.
     pub fn needed_capability(self) -> (u32, u32) {
         match self {
-            Module::SeparableMatrixU8
+            Module::ConvolveMatrixU8
+            | Module::SeparableMatrixU8
             | Module::SeparableMatrixLargeU8
             | Module::SeparableMatrixDividedU8 => (8, 0),
             _ => (7, 5),
@@ -157,9 +162,13 @@ kernels! {
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
+    /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
+    /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
+    ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(192), [32];
     /// Shared-memory tile with halo: any linear kernel.
-    ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16];
-    ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16];
+    ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
+    ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     /// Both passes fused: separable kernels up to 65 + 65 taps.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), [32];
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), [32];
@@ -235,14 +244,28 @@ pub struct Needs {
     pub premultiplied: bool,
     /// One of them has channels with one joint weight.
     pub joint: bool,
+    /// The most filtered channels of one that is packed, but for the first.
+    pub others: usize,
 }
 
 impl Needs {
-    fn of(jobs: &[Job]) -> Needs {
+    /// What `jobs` ask.
+    pub fn of(jobs: &[Job]) -> Needs {
         Needs {
             premultiplied: jobs.iter().any(|job| job.alpha >= 0),
             joint: jobs.iter().any(|job| job.joint != 0),
+            others: (jobs.iter().map(others)).max().unwrap_or(0),
         }
+    }
+}
+
+/// The filtered channels of a packed job, but for the first.
+fn others(job: &Job) -> usize {
+    let channels = &job.channels[..job.channel_count as usize];
+    let filtered = (channels.iter()).filter(|channel| channel.action == action::FILTER);
+    match job.packed {
+        1 => filtered.count().saturating_sub(1),
+        _ => 0,
     }
 }
 
@@ -277,7 +300,15 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
         ConvolveTileU8 | ConvolveTileU16 => {
             let tile = (64 + width.next_multiple_of(8)) * rows;
             let means = if needs.premultiplied { 64 * height } else { 0 };
-            tile + means
+            // Weights, and positions of 16 bits of columns and rows of the largest tile.
+            let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
+            1024 + (positions / 2).next_multiple_of(4) + tile + means
+        }
+        ConvolveMatrixU8 => {
+            // Positions of columns and rows, and a plane of bytes for each channel.
+            let positions = (192 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
+            let pitch = 192 + 32 * band::slices(width) - 16;
+            (positions / 2).next_multiple_of(4) + (1 + needs.others) * pitch * rows / 4
         }
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));

@@ -300,6 +300,7 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
         Needs {
             premultiplied: true,
             joint: true,
+            ..Needs::default()
         },
     );
     for kernel in [
