@@ -7,12 +7,14 @@
 // latency, from 7x7 on the FMAs are the bound.
 //
 // naive: a block of 32 x 8 threads, one sample each; every tap is read from global memory.
-// tile: a block of 128 threads computes 64 columns by 64, 32 or 16 rows, the most whose tile with
+// tile: a block of 128 threads computes 64 columns by 64, 32, 16 or 8 rows, the most whose tile with
 // its halo fits into 48 KiB: (64 + line) * (rows + height - 1) floats (line: width
-// rounded up to a multiple of 8), and 64 * rows floats more for
+// rounded up to a multiple of 8), weights and positions, and 64 * rows floats more for
 // the means of alpha if a job is premultiplied. A thread computes 8 columns
-// by 4 rows in registers, so that a float read from shared memory serves 4 FMAs per tap and a
-// weight 32.
+// by 4 rows in registers: for four taps of one row of samples it reads four of them and four weights for
+// each of its rows, 5 reads of 16 bytes for 128 FMAs. The rows above and below the kernel that this
+// multiplies by zeros are 3 of 18 for 15 x 15, and a test for each would cost more. Of samples without
+// others in between four are read at once, those at an edge by positions found beforehand.
 #include "common.cuh"
 
 // Eight rows of a warp: enough warps to hide latency, and no more halo rows than needed.
@@ -169,7 +171,7 @@ DEVICE float4 values_of(u32 codes, float zero) {
 template <typename Sample>
 DEVICE void fill_tile(float* tile, int pitch, int columns, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
                       const CudaconvChannel& channel, bool premultiply, const Positions* positions, int x0, int y0) {
-    constexpr int WARPS = TILE_THREADS / WARP, BATCH = 4;
+    constexpr int WARPS = TILE_THREADS / WARP, BATCH = 5;
     const int warp = threadIdx.x / WARP;
     const auto row_at = [&](int row) { return positions ? positions->of_row[row] : y0 + row; };
 #pragma unroll 1
@@ -191,7 +193,7 @@ DEVICE void fill_tile(float* tile, int pitch, int columns, int rows, const Cudac
                     // The last again, where there are no more.
                     const int y = row_at(min(first + i * WARPS, rows - 1));
                     beyond[i] = y == BEYOND;
-                    codes[i] = read_codes(input_at(channel, x, max(y, 0)));
+                    codes[i] = read_codes(channel.input + (static_cast<u32>(max(y, 0)) * channel.input_stride + x));
                 }
 #pragma unroll
                 for (int i = 0; i < BATCH; ++i) {

@@ -19,23 +19,18 @@
 // Needs compute_80.
 #include "common.cuh"
 
-#ifndef V_PRODUCTS
-#define V_PRODUCTS 3
-#define V_GROUPS 4
-#define V_ACROSS 4
-#define V_BLOCKS 4
-#endif
-
 constexpr int WARPS = 4;
 constexpr int THREADS = WARPS * WARP;
+// Of a multiprocessor: with more, registers do not suffice.
+constexpr int BLOCKS = 5;
 // Of the products: outputs of a row, rows.
 constexpr int OUTPUTS = 16;
 constexpr int GROUP = 8;
 // Of a warp: products beside and below each other.
-constexpr int PRODUCTS = V_PRODUCTS;
-constexpr int GROUPS = V_GROUPS;
+constexpr int PRODUCTS = 4;
+constexpr int GROUPS = 2;
 // Warps beside each other.
-constexpr int ACROSS = V_ACROSS;
+constexpr int ACROSS = 2;
 constexpr int WIDTH = ACROSS * PRODUCTS * OUTPUTS;
 constexpr int HEIGHT = WARPS / ACROSS * GROUPS * GROUP;
 // Rows of the kernel whose weights a thread has at a time, 8 apart.
@@ -307,22 +302,15 @@ DEVICE void multiply(int (&d)[4], const uint4& a, u32 b0, u32 b1) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-// 16 bytes of 8 rows each.
-template <int COUNT>
-DEVICE void load_fragments(u32 (&fragments)[COUNT], u32 address) {
-    static_assert(COUNT == 3 || COUNT == 4 || COUNT == 5);
+// 16 bytes of 8 rows each, five times.
+DEVICE void load_fragments(u32 (&fragments)[PRODUCTS + 1], u32 address) {
+    static_assert(PRODUCTS == 4);
     // The memory is said to be changed so that reads stay behind the stores before them.
-    if constexpr (COUNT >= 4)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-            : "=r"(fragments[0]), "=r"(fragments[1]), "=r"(fragments[2]), "=r"(fragments[3])
-            : "r"(address) : "memory");
-    if constexpr (COUNT == 5)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(fragments[4]) : "r"(address + 4 * OUTPUTS) : "memory");
-    if constexpr (COUNT == 3) {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-            : "=r"(fragments[0]), "=r"(fragments[1]) : "r"(address) : "memory");
-        asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(fragments[2]) : "r"(address + 2 * OUTPUTS) : "memory");
-    }
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(fragments[0]), "=r"(fragments[1]), "=r"(fragments[2]), "=r"(fragments[3])
+                 : "r"(address) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+                 : "=r"(fragments[4]) : "r"(address + PRODUCTS * OUTPUTS) : "memory");
 }
 
 using Sums = int[GROUPS][PRODUCTS][4];
@@ -492,7 +480,7 @@ DEVICE void filter(const Channels& channels, int count, const CudaconvConvolveLa
 extern __shared__ uint4 shared[];
 
 #ifdef CONVOLVE_MATRIX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, V_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     convolve_matrix_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];

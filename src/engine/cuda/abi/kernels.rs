@@ -165,7 +165,7 @@ kernels! {
     /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
     /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
     /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
-    ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(192), [32];
+    ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
@@ -305,10 +305,12 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
         ConvolveMatrixU8 => {
-            // Positions of columns and rows, and a plane of bytes for each channel.
-            let positions = (192 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
-            let pitch = 192 + 32 * band::slices(width) - 16;
-            (positions / 2).next_multiple_of(4) + (1 + needs.others) * pitch * rows / 4
+            // Matrices, positions of columns and rows, and a plane of bytes for each channel.
+            let matrices = 16 * 32 * 4;
+            let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
+            let pitch = 128 + 32 * band::slices(width) - 16;
+            let planes = (1 + needs.others) * pitch * rows / 4;
+            matrices + (positions / 2).next_multiple_of(4) + planes
         }
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));
@@ -322,7 +324,13 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
         }
         BilateralJointU8 => {
             let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
-            exponents + (32 + 2 * radius.0) * rows
+            let pixels = match radius.0.max(radius.1) {
+                // Channels apart.
+                0..=8 => 4 * (32 + 2 * 8) * rows,
+                _ => (32 + 2 * radius.0) * rows,
+            };
+            // What is not dynamic: a byte for each column of the window.
+            exponents + pixels + 12
         }
         BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
             by_levels(height, radius, size_of::<u8>())
