@@ -7,7 +7,10 @@
 // split the sums across into bytes, 16 multiply-adds to join the sums down, 16 to divide and round, 12
 // permutations to pack, 4 to 6 loads and stores: 6 an output of a thread, where vector arithmetic
 // takes 26. The products take 2048 multiply-adds each of the 1024 that a multiprocessor does in a
-// cycle: 4.5 µs for 4K RGBA. Bound by memory.
+// cycle: 4.5 µs for 4K RGBA.
+// Measured on an H200, 4K RGBA: 42 µs, bound by latency: 1.1 instructions a cycle with 20 warps on a
+// multiprocessor. Tiles of 64 to 128 rows, with the weights loaded once for all of them, take 43 to 48,
+// rows loaded ahead of the products 43 to 66, 4 or 6 blocks a multiprocessor 44 to 47.
 //
 // Across, a product of a band matrix of weights and a matrix of bytes gives the sums of 16 columns of
 // 8 rows. The second operand's registers hold four bytes of one row each, as they lie in memory; how

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks: scripts/bench.sh cpu [CASE …] | measuring | latency [--update] | exactness
+# Benchmarks: scripts/bench.sh cpu [CASE …] | measuring | latency [--update] | exactness | crossovers
 # cpu: the CPU engine against OpenCV (from PyPI, in a virtual environment under target/), in turn,
 # several rounds, so that a machine that is busy or slows down does so for both. CASE keeps the
 # cases whose names contain it. ROUNDS=5 is the number of rounds.
@@ -10,6 +10,8 @@
 # exactness: a table of every format, family of kernels and border, on the CPU and on the CUDA engine
 # (with the tests' own driver; scripts/gpu-verify.sh has the same of a GPU): the largest error and the
 # share of equal samples against the float64 definition. Fails where one is out of the contract.
+# crossovers: needs a GPU; for kernels and sizes, whether a frame comes back sooner from the CPU or from the GPU,
+# which src/engine/crossover.rs keeps. (Where there is no Rust: gpu-figures --crossovers of scripts/gpu-bundle.sh.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
@@ -56,6 +58,9 @@ bench_exactness() {
 }
 
 case ${1:-} in
+crossovers)
+    cargo bench --quiet --bench gpu-figures -- --crossovers
+    ;;
 exactness)
     bench_exactness
     ;;
@@ -75,7 +80,7 @@ measuring)
     cargo test --quiet --lib what_measuring_a_frame_costs -- --ignored --nocapture
     ;;
 *)
-    echo "usage: scripts/bench.sh cpu [CASE …] | measuring | latency [--update] | exactness" >&2
+    echo "usage: scripts/bench.sh cpu [CASE …] | measuring | latency [--update] | exactness | crossovers" >&2
     exit 2
     ;;
 esac

@@ -14,7 +14,8 @@ usage: scripts/gpu-verify.sh [--out FOLDER] [--together] [PART …]
 Parts, all without an argument: modules (load times), tests (the GPU's bytes, memory, overlap),
 exactness (a table of every format, family of kernels and border against the definition),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
-racecheck on every kernel), figures, pipelines. Logs, and a copy of the record, go to FOLDER
+racecheck on every kernel), figures, peers (what other libraries take for the same, those that are
+installed), pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
 --together runs exactness and the sanitizer's tools at the same time, after the other parts, which need
@@ -40,12 +41,12 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
     --together) together=yes ;;
-    modules | tests | exactness | element | sanitizer | figures | pipelines | latency | ladder | failed) parts+=("$1") ;;
+    modules | tests | exactness | element | sanitizer | figures | peers | pipelines | latency | ladder | failed) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-all=(modules tests exactness element sanitizer figures pipelines)
+all=(modules tests exactness element sanitizer figures peers pipelines)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
 bundle=$root/.gpu
@@ -112,8 +113,10 @@ part_exactness() {
 
 part_element() {
   export CUDACONV_TEST_BACKEND=cuda
-  # Not the tests of the heap, in which the driver keeps what it likes.
+  # Of those that need processes of their own, two: others start a driver hundreds of times.
+  run_tests element/ 120 processes "$bundle/bin/element-tests" processes::flushes processes::changes &
   run_tests element/ 300 element "$bundle/bin/element-tests" --skip processes:: --skip truth::
+  wait
   # These measure what nothing else may disturb.
   run_tests element/ 60 truth "$bundle/bin/element-tests" --test-threads=1 truth::
 }
@@ -142,7 +145,7 @@ part_sanitizer() {
   found=$(find_sanitizer)
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 exact::rows_of_any_length \
-    exact::separable_kernels_of_large exact::the_bilateral_of_large levels::the_bilateral_by_levels exact::emboss \
+    exact::separable_kernels_of_large exact::the_bilateral_of_large levels:: exact::emboss \
     exact::sobel exact::custom exact::full_kernels exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
     memory::frames_of_any_shape bands:: ladder::every_step &
   [ -n "$together" ] || wait
@@ -151,7 +154,11 @@ part_sanitizer() {
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck exact::gauss3 exact::gauss7 exact::emboss exact::scharr &
   [ -n "$together" ] || wait
-  sanitize "$found" racecheck racecheck-bilateral exact::bilateral levels::the_bilateral_by_levels &
+  sanitize "$found" racecheck racecheck-bilateral exact::bilateral &
+  [ -n "$together" ] || wait
+  sanitize "$found" racecheck racecheck-bilateral-large exact::the_bilateral_of_large &
+  [ -n "$together" ] || wait
+  sanitize "$found" racecheck racecheck-levels levels:: &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-ladder ladder::every_step
   wait
@@ -188,6 +195,13 @@ part_figures() {
     note figures/all failed
     tail -5 "$out/figures.err" >&2
   fi
+}
+
+part_peers() {
+  # Theirs are no results of ours: what is missing is said, and no failure.
+  rm -f "$kept/peers-figures.toml"
+  timeout 120 python3 scripts/gpu-peers.py "$kept/peers-figures.toml" 2>"$out/peers.err" | tee "$out/peers.log" ||
+    { say 'no figures of peers'; tail -2 "$out/peers.err" >&2; }
 }
 
 # pipeline NAME DESCRIPTION: a pipeline that must reach its end.
@@ -273,6 +287,7 @@ if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   {
     printf 'date = "%s"\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$sources"
     cat "$kept/device-and-figures.toml"
+    [ ! -e "$kept/peers-figures.toml" ] || cat "$kept/peers-figures.toml"
     for part in "${all[@]}"; do cat "$kept/$part.toml"; done
   } >tests/gpu/record.toml
   cp tests/gpu/record.toml "$out/"

@@ -9,20 +9,23 @@ gstreamer_needed=1.22
 
 usage() {
   cat <<TXT
-usage: scripts/setup.sh [--check] [--webcam]
+usage: scripts/setup.sh [--check] [--webcam] [--tests]
 
 Installs what building and running cudaconv needs, by apt, as root or through sudo.
   --check    install nothing: say what is missing, exit code 1 if anything is
   --webcam   what the webcam demo needs besides: cameras and, with a display, windows
+  --tests    what the tests of that window need besides: a display of their own
 TXT
 }
 
 check_only=
 webcam=
+tests=
 for argument in "$@"; do
   case $argument in
     --check) check_only=1 ;;
     --webcam) webcam=1 ;;
+    --tests) tests=1 ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -77,13 +80,23 @@ look() {
   element 'parsing H.264 (h264parse)' gstreamer1.0-plugins-bad h264parse
   element 'encoding H.264 (x264enc)' gstreamer1.0-plugins-ugly x264enc openh264enc nvh264enc vah264enc
   element 'decoding H.264 and AAC (avdec_h264)' gstreamer1.0-libav avdec_h264
-  [ -n "$webcam" ] || return 0
+  [ -z "$webcam" ] || look_for_webcam
+  [ -z "$tests" ] || look_for_tests
+}
+
+look_for_webcam() {
   element 'cameras (v4l2src)' gstreamer1.0-plugins-good v4l2src
   element 'decoding MJPEG (jpegdec)' gstreamer1.0-plugins-good jpegdec
   element 'framing MJPEG (jpegparse)' gstreamer1.0-plugins-bad jpegparse
   element 'drawing on the picture (overlaycomposition)' gstreamer1.0-plugins-base overlaycomposition
   # Without a display there is nothing to open one on.
   [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || element 'a window (ximagesink)' gstreamer1.0-x ximagesink
+}
+
+look_for_tests() {
+  command -v Xvfb >/dev/null || need 'a display without a screen (Xvfb)' xvfb
+  command -v xdotool >/dev/null || need 'keys for a window (xdotool)' xdotool
+  element 'windows and their pictures (ximagesink, ximagesrc)' gstreamer1.0-x ximagesrc
 }
 
 # element WHAT PACKAGE NAME…: one of the elements NAME… is needed. Without the tools nothing can

@@ -8,6 +8,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 . "$here/common.sh"
 
 "$here/setup.sh"
+"$here/setup.sh" --tests || say 'without it the tests of the demo'"'"'s window are left out'
 for tool in fmt clippy; do
   cargo "$tool" --version >/dev/null 2>&1 ||
     die "cargo $tool is missing: rustup component add rustfmt clippy"

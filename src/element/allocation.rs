@@ -3,6 +3,7 @@
 
 use gst::prelude::*;
 
+use super::streaming::Format;
 use crate::engine::frame::{ReadMemory, WriteBytes, WriteMemory};
 use crate::engine::{Engine, Frame, FrameError, InputFrame, OutputFrame, PlaneSpan};
 use crate::filter::Layout;
@@ -17,6 +18,18 @@ pub struct OutputPool {
     pub limited: bool,
     /// Downstream understands VideoMeta; otherwise buffers need the default layout.
     pub video_meta: bool,
+}
+
+impl OutputPool {
+    /// Whether one of its buffers can be written, if it has one now: some that devices fill cannot.
+    fn try_buffer(&self, format: &Format) -> Result<(), MapError> {
+        let at_once =
+            gst::BufferPoolAcquireParams::with_flags(gst::BufferPoolAcquireFlags::DONTWAIT);
+        match self.pool.acquire_buffer(Some(&at_once)) {
+            Ok(buffer) => map_output(buffer, &format.info, &format.layout).map(drop),
+            Err(_) => Ok(()),
+        }
+    }
 }
 
 impl Drop for OutputPool {
@@ -64,18 +77,18 @@ pub fn propose(
     Ok(())
 }
 
-/// Takes the pool for the output: downstream's if it offers one that accepts the caps, so that
-/// downstream has to copy nothing, else one of our own.
+/// Takes the pool for the output: downstream's if it offers one that accepts the caps and whose
+/// buffers the host can write, so that downstream has to copy nothing, else one of our own.
 ///
 /// # Errors
 /// When no pool can be set up, which means that memory is short.
 pub fn decide(
     src_pad: &gst::Pad,
-    caps: &gst::Caps,
-    info: &gst_video::VideoInfo,
+    format: &Format,
     engine: &dyn Engine,
     depth: u32,
 ) -> Result<OutputPool, gst::glib::BoolError> {
+    let Format { caps, info, .. } = format;
     let mut query = gst::query::Allocation::new(Some(caps), true);
     let answered = src_pad.peer_query(&mut query);
     let video_meta = answered
@@ -87,20 +100,22 @@ pub fn decide(
         for (pool, size, min, max) in query.allocation_pools() {
             let Some(pool) = pool else { continue };
             let size = size.max(u32::try_from(info.size()).unwrap_or(u32::MAX));
-            match configure(&pool, caps, size, (min, max), video_meta, params.as_ref()) {
-                Ok(max) => {
-                    return Ok(OutputPool {
-                        pool,
-                        limited: max != 0,
-                        video_meta,
-                    });
-                }
+            let max = match configure(&pool, caps, size, (min, max), video_meta, params.as_ref()) {
+                Ok(max) => max,
                 Err(error) => {
-                    gst::info!(
-                        super::CAT,
-                        obj = src_pad,
-                        "downstream's pool refuses: {error}"
-                    );
+                    gst::info!(super::CAT, obj = src_pad, "downstream's pool: {error}");
+                    continue;
+                }
+            };
+            let pool = OutputPool {
+                pool,
+                limited: max != 0,
+                video_meta,
+            };
+            match pool.try_buffer(format) {
+                Ok(()) => return Ok(pool),
+                Err(error) => {
+                    gst::info!(super::CAT, obj = src_pad, "downstream's buffers: {error}");
                 }
             }
         }

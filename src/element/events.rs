@@ -112,7 +112,7 @@ impl CudaConv {
         let serialized = query.is_serialized();
         match query.view_mut() {
             gst::QueryViewMut::Allocation(allocation) => {
-                let engine = lock(&self.engine).clone();
+                let engine = self.engine_in_use();
                 let depth = self.settings().depth;
                 match allocation::propose(allocation, engine.as_deref(), depth) {
                     Ok(()) => true,

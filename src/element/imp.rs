@@ -8,6 +8,7 @@ use gst::prelude::*;
 use gst::subclass::prelude::*;
 
 use super::CAT;
+use super::negotiation::Small;
 use super::queue::Queue;
 use super::report::Reporter;
 use super::settings::{PROPERTIES, Settings, needs_ready};
@@ -28,6 +29,8 @@ pub struct CudaConv {
     early_warnings: Mutex<Vec<String>>,
     /// From NULL→READY to READY→NULL; replaced when an engine fails and another goes on.
     pub(super) engine: Mutex<Option<Arc<dyn Engine>>>,
+    /// Of a stream whose frames are too small for the GPU, from its caps on: the CPU.
+    pub(super) small: Mutex<Small>,
     /// What was asked for at NULL→READY, and what it gave.
     opened: Mutex<Option<(Request, Opened)>>,
     pub(super) queue: Arc<Queue<Item>>,
@@ -290,6 +293,7 @@ impl ObjectSubclass for CudaConv {
             settings_serial: AtomicU64::new(0),
             early_warnings: Mutex::default(),
             engine: Mutex::default(),
+            small: Mutex::default(),
             opened: Mutex::default(),
             queue: Arc::default(),
             stream: Mutex::default(),
@@ -411,10 +415,11 @@ impl ElementImpl for CudaConv {
                 lock(&self.output_pool).take();
                 let stream = std::mem::take(&mut *lock(&self.stream));
                 drop(stream);
+                lock(&self.small).in_use = false;
             }
             gst::StateChange::ReadyToNull => {
                 let engine = (lock(&self.engine).take(), lock(&self.opened).take());
-                drop(engine);
+                drop((engine, std::mem::take(&mut *lock(&self.small))));
             }
             _ => (),
         }

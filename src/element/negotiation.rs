@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use gst::prelude::*;
 use gst::subclass::prelude::*;
 
+use super::CAT;
 use super::allocation;
 use super::imp::{CudaConv, lock};
 use super::queue::{Flow, SlotWait};
 use super::settings::Settings;
 use super::streaming::{Filter, Format, Item, Stream};
-use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request};
+use crate::engine::cpu::CpuEngine;
+use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request, crossover};
 use crate::filter::plan::{Plan, PlanError};
 use crate::filter::{FilterSpec, Layout};
 use crate::latency::ServiceForecast;
@@ -33,6 +35,13 @@ pub(super) struct Wanted {
     pub engine: Arc<dyn Engine>,
     pub settings: Arc<Settings>,
     serial: u64,
+}
+
+/// The engine of streams of small frames, and whether the stream is one; opened for the first.
+#[derive(Default)]
+pub(super) struct Small {
+    engine: Option<Arc<dyn Engine>>,
+    pub(super) in_use: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +69,7 @@ impl CudaConv {
         self.queue.drain()?;
         (stream.format, stream.filter, stream.pool) = (None, None, None);
         let started = Instant::now();
+        self.choose_engine(&format)?;
         let wanted = self.wanted()?;
         let (filter, trial) = self.ready_filter(&wanted, &format)?;
         self.enqueue_event(event)?;
@@ -141,6 +151,41 @@ impl CudaConv {
         Ok(opened.engine)
     }
 
+    /// The engine that filters the stream.
+    pub(super) fn engine_in_use(&self) -> Option<Arc<dyn Engine>> {
+        let small = lock(&self.small);
+        match &small.engine {
+            Some(engine) if small.in_use => Some(engine.clone()),
+            _ => lock(&self.engine).clone(),
+        }
+    }
+
+    /// Under `backend=auto` a stream of small frames, to which a GPU is no help, goes to the CPU.
+    fn choose_engine(&self, format: &Format) -> Result<(), gst::FlowError> {
+        let settings = self.settings();
+        let opened = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
+        let for_cpu = settings.backend == Backend::Auto
+            && opened.backend() != "cpu"
+            && crossover::is_for_cpu(&settings.filter, &format.layout);
+        let mut small = lock(&self.small);
+        small.in_use = false;
+        if !for_cpu {
+            return Ok(());
+        }
+        if small.engine.is_none() {
+            match CpuEngine::new() {
+                Ok(engine) => small.engine = Some(Arc::new(engine)),
+                Err(error) => {
+                    gst::warning!(CAT, imp = self, "{error}; the GPU does it, too");
+                    return Ok(());
+                }
+            }
+        }
+        small.in_use = true;
+        gst::info!(CAT, imp = self, "frames of this size are for the CPU");
+        Ok(())
+    }
+
     fn read_caps(&self, caps: &gst::Caps) -> Result<Format, gst::FlowError> {
         let refuse = |reason: String| {
             gst::element_imp_error!(
@@ -173,7 +218,7 @@ impl CudaConv {
     }
 
     pub(super) fn wanted(&self) -> Result<Wanted, gst::FlowError> {
-        let engine = lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?;
+        let engine = self.engine_in_use().ok_or(gst::FlowError::Flushing)?;
         // Read before the settings: a change in between is then seen again at the next frame.
         let serial = self.settings_serial.load(Ordering::Acquire);
         Ok(Wanted {
@@ -245,7 +290,7 @@ impl CudaConv {
         self.src_pad.check_reconfigure();
         stream.pool = None;
         let depth = self.settings().depth;
-        let pool = allocation::decide(&self.src_pad, &format.caps, &format.info, engine, depth);
+        let pool = allocation::decide(&self.src_pad, format, engine, depth);
         let pool = pool.map_err(|error| {
             if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
                 return gst::FlowError::Flushing;

@@ -251,7 +251,7 @@ fn engine_properties() -> Vec<glib::ParamSpec> {
         choice!(Method, "method", "How the filter is computed"),
         choice!(Precision, "precision", "Arithmetic of the weights"),
         glib::ParamSpecEnum::builder_with_default("backend", Backend::default())
-            .blurb("Which engine filters: auto takes the GPU if one works, else the CPU, and goes on with the CPU if the GPU fails; cuda makes any such failure an error")
+            .blurb("Which engine filters: auto takes the GPU if one works, for streams whose frames are large enough to be worth the trip, else the CPU, and goes on with the CPU if the GPU fails; cuda makes any such failure an error")
             .mutable_ready()
             .build(),
         glib::ParamSpecInt::builder("cuda-device-id")

@@ -1,6 +1,7 @@
 //! Who computes a plan: an engine prepares it once and then takes frames.
 
 pub mod cpu;
+pub mod crossover;
 pub mod cuda;
 pub mod frame;
 pub mod ladder;
@@ -21,7 +22,10 @@ use crate::latency::EngineTiming;
 #[enum_type(name = "GstCudaConvBackend")]
 pub enum Backend {
     #[default]
-    #[enum_value(name = "The GPU if one works, else the CPU", nick = "auto")]
+    #[enum_value(
+        name = "The GPU if one works and frames are large enough, else the CPU",
+        nick = "auto"
+    )]
     Auto,
     #[enum_value(name = "The GPU; any failure is an error", nick = "cuda")]
     Cuda,

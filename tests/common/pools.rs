@@ -40,14 +40,18 @@ mod imp {
         }
 
         fn set_config(&self, config: &mut gst::BufferPoolConfigRef) -> bool {
-            let Some((Some(caps), _, _, _)) = config.params() else {
+            let Some((Some(caps), _, min, max)) = config.params() else {
                 return false;
             };
-            let wanted = config.has_option(gst_video::BUFFER_POOL_OPTION_VIDEO_META);
-            *self.info.lock().expect("not poisoned") = wanted
-                .then(|| gst_video::VideoInfo::from_caps(&caps).ok())
-                .flatten();
-            wanted && self.parent_set_config(config)
+            let Ok(info) = gst_video::VideoInfo::from_caps(&caps) else {
+                return false;
+            };
+            // To which buffers that come back are cut.
+            let (_, _, size) = super::padded_layout(&info);
+            config.set_params(Some(&caps), size as u32, min, max);
+            *self.info.lock().expect("not poisoned") = Some(info);
+            config.has_option(gst_video::BUFFER_POOL_OPTION_VIDEO_META)
+                && self.parent_set_config(config)
         }
 
         fn acquire_buffer(
@@ -65,6 +69,14 @@ mod imp {
             let info = self.info.lock().expect("not poisoned").clone();
             super::padded_buffer(&info.ok_or(gst::FlowError::NotNegotiated)?)
                 .ok_or(gst::FlowError::Error)
+        }
+
+        fn reset_buffer(&self, buffer: &mut gst::BufferRef) {
+            // Which takes its metas away.
+            self.parent_reset_buffer(buffer);
+            if let Some(info) = &*self.info.lock().expect("not poisoned") {
+                let _ = super::describe(buffer, info);
+            }
         }
     }
 
@@ -105,6 +117,34 @@ mod imp {
     impl BufferPoolImpl for InertPool {
         fn start(&self) -> bool {
             false
+        }
+    }
+
+    /// A pool whose buffers somebody else makes, from their size.
+    #[derive(Default)]
+    pub struct MadePool {
+        pub(super) maker: std::sync::OnceLock<Box<dyn Fn(usize) -> gst::Buffer + Send + Sync>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for MadePool {
+        const NAME: &'static str = "CudaConvTestMadePool";
+        type Type = super::MadePool;
+        type ParentType = gst::BufferPool;
+    }
+
+    impl ObjectImpl for MadePool {}
+    impl GstObjectImpl for MadePool {}
+
+    impl BufferPoolImpl for MadePool {
+        fn alloc_buffer(
+            &self,
+            _params: Option<&gst::BufferPoolAcquireParams>,
+        ) -> Result<gst::Buffer, gst::FlowError> {
+            let config = self.obj().config();
+            let (_, size, _, _) = config.params().ok_or(gst::FlowError::NotNegotiated)?;
+            let maker = self.maker.get().ok_or(gst::FlowError::Error)?;
+            Ok(maker(size as usize))
         }
     }
 
@@ -174,6 +214,10 @@ glib::wrapper! {
 }
 
 glib::wrapper! {
+    pub struct MadePool(ObjectSubclass<imp::MadePool>) @extends gst::BufferPool, gst::Object;
+}
+
+glib::wrapper! {
     pub struct ShortPool(ObjectSubclass<imp::ShortPool>) @extends gst::BufferPool, gst::Object;
 }
 
@@ -207,6 +251,15 @@ impl InertPool {
     }
 }
 
+impl MadePool {
+    pub fn make(maker: impl Fn(usize) -> gst::Buffer + Send + Sync + 'static) -> gst::BufferPool {
+        let pool = glib::Object::new::<MadePool>();
+        let set = pool.imp().maker.set(Box::new(maker));
+        assert!(set.is_ok(), "a new pool has no maker");
+        pool.upcast()
+    }
+}
+
 impl EmptyAllocator {
     pub fn make() -> gst::Allocator {
         glib::Object::new::<EmptyAllocator>().upcast()
@@ -223,8 +276,24 @@ impl ShortPool {
     }
 }
 
-/// A buffer of `info` with a lead, padded rows, and guard bytes wherever there is no pixel.
-pub fn padded_buffer(info: &gst_video::VideoInfo) -> Option<gst::Buffer> {
+/// Says in a VideoMeta how a padded buffer of `info` is laid out.
+fn describe(buffer: &mut gst::BufferRef, info: &gst_video::VideoInfo) -> Option<()> {
+    let (offsets, strides, _) = padded_layout(info);
+    gst_video::VideoMeta::add_full(
+        buffer,
+        gst_video::VideoFrameFlags::empty(),
+        info.format(),
+        info.width(),
+        info.height(),
+        &offsets,
+        &strides,
+    )
+    .ok()
+    .map(|_| ())
+}
+
+/// Offsets and strides of the planes of a padded buffer of `info`, and its size.
+fn padded_layout(info: &gst_video::VideoInfo) -> (Vec<usize>, Vec<i32>, usize) {
     let planes = info.n_planes() as usize;
     let mut offsets = Vec::with_capacity(planes);
     let mut strides = Vec::with_capacity(planes);
@@ -240,17 +309,14 @@ pub fn padded_buffer(info: &gst_video::VideoInfo) -> Option<gst::Buffer> {
         strides.push(stride as i32);
         end += stride * rows + LEAD;
     }
-    let mut buffer = gst::Buffer::from_mut_slice(vec![GUARD; end]);
-    gst_video::VideoMeta::add_full(
-        buffer.get_mut()?,
-        gst_video::VideoFrameFlags::empty(),
-        info.format(),
-        info.width(),
-        info.height(),
-        &offsets,
-        &strides,
-    )
-    .ok()?;
+    (offsets, strides, end)
+}
+
+/// A buffer of `info` with a lead, padded rows, and guard bytes wherever there is no pixel.
+pub fn padded_buffer(info: &gst_video::VideoInfo) -> Option<gst::Buffer> {
+    let (_, _, size) = padded_layout(info);
+    let mut buffer = gst::Buffer::from_mut_slice(vec![GUARD; size]);
+    describe(buffer.get_mut()?, info)?;
     Some(buffer)
 }
 

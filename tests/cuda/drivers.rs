@@ -183,9 +183,13 @@ fn a_driver_that_refuses_the_kernels_is_an_error_before_the_first_frame() {
             }
             assert_eq!(pads.buffers().len(), 0);
 
+            // So much work that it is for the GPU.
             let auto = Pads::around(cudaconv(&[
                 ("backend", "auto"),
-                ("kernel", "gauss3"),
+                ("kernel", "bilateral"),
+                ("window", "square"),
+                ("radius", "6"),
+                ("sigma-space", "4"),
                 ("bias", "1"),
             ]));
             auto.begin(&frames::gray());

@@ -19,6 +19,7 @@ mod start;
 #[path = "../gpu/support.rs"]
 mod support;
 
+mod crossover;
 mod drivers;
 mod failures;
 mod formats;

@@ -2,17 +2,21 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gst::prelude::*;
 use gst_allocators::prelude::*;
 
-use crate::common::cudaconv;
 use crate::common::frames::{assert_raised, gray, of_memories, pts, raw};
 use crate::common::pads::{Pads, texts};
 use crate::common::picture::{filter_one, noise, read, write};
+use crate::common::pools::MadePool;
 use crate::common::stat;
 use crate::common::watchdog::watched;
+use crate::common::{cudaconv, raising};
+use crate::pools::offer;
 
 /// `bytes` in a file that lies in memory. GStreamer maps it as it maps a driver's buffer.
 fn file_in_memory(bytes: &[u8]) -> OwnedFd {
@@ -30,6 +34,12 @@ fn dmabuf(descriptor: OwnedFd, size: usize) -> gst::Memory {
     let allocator = gst_allocators::DmaBufAllocator::new();
     // SAFETY: the descriptor is owned, and passes to the memory.
     unsafe { allocator.alloc_dmabuf(descriptor, size) }.expect("a DMABuf memory")
+}
+
+/// Such memory as only a device can read and write: it cannot be mapped.
+fn unmappable(size: usize) -> gst::Memory {
+    let (_, pipe) = std::io::pipe().expect("a pipe");
+    dmabuf(pipe.into(), size)
 }
 
 /// The picture of `tight`, which has the default layout, in a DMABuf for each of its planes, or one
@@ -79,11 +89,9 @@ fn a_dmabuf_that_cannot_be_mapped_is_dropped_with_a_warning_and_the_stream_goes_
     watched(|| {
         let pads = Pads::raising();
         pads.push_all([0]);
-        let (_, pipe) = std::io::pipe().expect("a pipe");
-        let descriptor = pipe.as_fd().try_clone_to_owned().expect("a descriptor");
         let mut buffer = gst::Buffer::new();
         let frame = buffer.get_mut().expect("one owner");
-        frame.append_memory(dmabuf(descriptor, 32 * 24));
+        frame.append_memory(unmappable(32 * 24));
         frame.set_pts(pts(1));
         assert_eq!(
             pads.src.push(buffer),
@@ -134,5 +142,27 @@ fn with_a_choice_plain_memory_is_negotiated() {
         pads.push_all([3]);
         pads.wait_buffers(1);
         assert_raised(&pads.buffers(), [3]);
+    });
+}
+
+/// Reported: buffers of a sink that only its device can fill end the stream.
+#[test]
+fn a_pool_of_dmabuf_that_cannot_be_mapped_is_replaced() {
+    watched(|| {
+        let pads = Pads::around(raising());
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = made.clone();
+        let pool = MadePool::make(move |size| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut buffer = gst::Buffer::new();
+            buffer.make_mut().append_memory(unmappable(size));
+            buffer
+        });
+        offer(&pads, &pool, 32 * 24, 0);
+        pads.begin(&gray());
+        pads.push_all(0..6);
+        pads.wait_buffers(6);
+        assert_raised(&pads.buffers(), 0..6);
+        assert_eq!(made.load(Ordering::SeqCst), 1, "it was tried");
     });
 }

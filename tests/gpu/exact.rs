@@ -361,7 +361,15 @@ fn full_kernels_of_every_shape() {
             ..FilterSpec::default()
         }
     };
-    let shapes = [(3, 5), (15, 15), (9, 17), (19, 3), (33, 31), (5, 65), (65, 65)];
+    let shapes = [
+        (3, 5),
+        (15, 15),
+        (9, 17),
+        (19, 3),
+        (33, 31),
+        (5, 65),
+        (65, 65),
+    ];
     let shapes = &shapes[..if support::quick() { 3 } else { shapes.len() }];
     for (format, width, height) in [
         (gst_video::VideoFormat::Gray8, 397, 71),
@@ -453,7 +461,8 @@ fn the_bilateral_of_large_pictures() {
     ] {
         let layout = support::layout(format, width, height);
         for &border in borders.iter().take(if quick { 1 } else { borders.len() }) {
-            if quick && radius != 7 {
+            // Windows of bytes that are not wide have the same loop for every radius.
+            if quick && radius == 8 {
                 continue;
             }
             let spec = FilterSpec {

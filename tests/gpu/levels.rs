@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gst_video::VideoFormat;
 use gstcudaconv::filter::layout::supported_formats;
 use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Method, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
@@ -34,6 +35,15 @@ fn decibels(a: &[u32], b: &[u32], max: u32) -> f64 {
     20.0 * f64::from(max).log10() - 10.0 * mean.log10()
 }
 
+/// Of the bytes and words that the kernels read, one format each.
+const FEW_FORMATS: [VideoFormat; 5] = [
+    VideoFormat::Gray8,
+    VideoFormat::Nv12,
+    VideoFormat::Ayuv,
+    VideoFormat::Gray16Be,
+    VideoFormat::P01010le,
+];
+
 struct Tally {
     frames: u64,
     /// The least likeness of a frame, in dB.
@@ -41,6 +51,30 @@ struct Tally {
     /// Samples of 8 bits, and those of them that are off.
     bytes: usize,
     bytes_off: usize,
+}
+
+impl Tally {
+    fn new() -> Tally {
+        Tally {
+            frames: 0,
+            worst: f64::INFINITY,
+            bytes: 0,
+            bytes_off: 0,
+        }
+    }
+
+    fn report(&self, what: &str) {
+        let Tally {
+            frames,
+            worst,
+            bytes,
+            bytes_off,
+        } = self;
+        support::say(&format!(
+            "{what:29} {frames} frames, {worst:.1} dB at least, {bytes_off} of {bytes} bytes off by 1"
+        ));
+        assert!(*frames > 0 && *bytes_off as f64 <= *bytes as f64 * LARGEST_SHARE_OFF);
+    }
 }
 
 /// One frame of `layout`, if the method can do it.
@@ -93,17 +127,13 @@ fn compare(
 #[test]
 fn the_bilateral_by_levels() {
     let Some(engines) = engines() else { return };
-    let mut tally = Tally {
-        frames: 0,
-        worst: f64::INFINITY,
-        bytes: 0,
-        bytes_off: 0,
-    };
+    let mut tally = Tally::new();
     let sizes: &[(u32, u32)] = match support::quick() {
         true => &[(70, 37), (40, 23)],
         false => &[(1, 1), (70, 9), (40, 23), (70, 37), (64, 64), (65, 130)],
     };
     let layouts = supported_formats()
+        .filter(|format| !support::quick() || FEW_FORMATS.contains(format))
         .flat_map(|format| sizes.iter().map(move |size| (format, *size)))
         .map(|(format, (width, height))| support::layout(format, width, height));
     for layout in layouts {
@@ -131,14 +161,37 @@ fn the_bilateral_by_levels() {
             }
         }
     }
-    let Tally {
-        frames,
-        worst,
-        bytes,
-        bytes_off,
-    } = tally;
-    support::say(&format!(
-        "bilateral by levels           {frames} frames, {worst:.1} dB at least, {bytes_off} of {bytes} bytes off by 1"
-    ));
-    assert!(frames > 0 && bytes_off as f64 <= bytes as f64 * LARGEST_SHARE_OFF);
+    tally.report("bilateral by levels");
+}
+
+/// Pictures that fill a device have kernels of their own.
+#[test]
+fn the_bilateral_by_levels_of_large_pictures() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::new();
+    for (format, width, height) in [
+        (VideoFormat::Gray8, 1281, 1290),
+        (VideoFormat::Gray8, 1281, 646),
+        (VideoFormat::Gray16Le, 1281, 1290),
+        (VideoFormat::Gray16Le, 1281, 646),
+    ] {
+        let layout = support::layout(format, width, height);
+        for border in [Border::Reflect, Border::Constant] {
+            let spec = FilterSpec {
+                kernel: Kernel::Bilateral,
+                method: Method::Fast,
+                window: Window::Square,
+                radius: 3,
+                sigma_space: 2.0,
+                border,
+                border_value: 250.5,
+                ..FilterSpec::default()
+            };
+            compare(&mut tally, &engines, &spec, &layout, false);
+            if support::quick() {
+                break;
+            }
+        }
+    }
+    tally.report("levels of large pictures");
 }

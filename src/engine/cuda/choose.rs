@@ -217,7 +217,9 @@ fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
         && !job.premultiply
         && edge_is_code(layout, job)
         && whole_levels
-        && weights.iter().all(|weight| (-128.0..=127.0).contains(weight))
+        && weights
+            .iter()
+            .all(|weight| (-128.0..=127.0).contains(weight))
         && kernel.sums_are_whole(layout.max_code() as f32)
         && capability >= by_bands.module().needed_capability()
         && by_bands.fits(radius(&job.operation), needs);

@@ -9,8 +9,9 @@ use crate::latency::ServiceEstimate;
 
 /// Event times are milliseconds in float32: a second after the reference they are exact to 60 ns.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// A reference whose moment is known less exactly is tried again, a few times.
+/// A reference whose moment is known less exactly is tried again, a few times, and soon.
 const GOOD_BRACKET: Duration = Duration::from_micros(30);
+const RENEWAL_OF_POOR: Duration = Duration::from_millis(50);
 const TRIALS: usize = 3;
 const WATCHED_AT_MOST: Duration = Duration::from_micros(200);
 
@@ -18,9 +19,19 @@ const WATCHED_AT_MOST: Duration = Duration::from_micros(200);
 pub struct Reference {
     event: Event,
     at: Instant,
+    /// How far apart the moments are that it lies in the middle of.
+    bracket: Duration,
 }
 
 impl Reference {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed()
+            < match self.bracket < GOOD_BRACKET {
+                true => RENEWAL,
+                false => RENEWAL_OF_POOR,
+            }
+    }
+
     /// When `event`, which is done and was recorded after the reference, was passed.
     ///
     /// # Errors
@@ -53,27 +64,26 @@ impl Clock {
     pub fn reference(&self, current: &Current) -> Result<Arc<Reference>, CudaError> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reference) = newest.as_ref()
-            && reference.at.elapsed() < RENEWAL
+            && reference.is_fresh()
         {
             return Ok(reference.clone());
         }
-        let mut best: Option<(Duration, Reference)> = None;
-        for _ in 0..TRIALS {
-            let (bracket, reference) = self.measure(current)?;
-            if best.as_ref().is_none_or(|(least, _)| bracket < *least) {
-                best = Some((bracket, reference));
-            }
-            if bracket < GOOD_BRACKET {
+        let mut best = self.measure(current)?;
+        for _ in 1..TRIALS {
+            if best.bracket < GOOD_BRACKET {
                 break;
             }
+            let another = self.measure(current)?;
+            if another.bracket < best.bracket {
+                best = another;
+            }
         }
-        let reference = Arc::new(best.expect("at least one trial").1);
+        let reference = Arc::new(best);
         *newest = Some(reference.clone());
         Ok(reference)
     }
 
-    /// A reference, and how far apart the moments are that it lies between.
-    fn measure(&self, current: &Current) -> Result<(Duration, Reference), CudaError> {
+    fn measure(&self, current: &Current) -> Result<Reference, CudaError> {
         // A new event each time: frames in flight still measure from the one before.
         let event = current.event()?;
         let before = Instant::now();
@@ -86,13 +96,11 @@ impl Clock {
             }
         }
         let bracket = before.elapsed();
-        Ok((
+        Ok(Reference {
+            event,
+            at: before + bracket / 2,
             bracket,
-            Reference {
-                event,
-                at: before + bracket / 2,
-            },
-        ))
+        })
     }
 }
 

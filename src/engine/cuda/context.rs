@@ -236,11 +236,19 @@ impl<'a> Current<'a> {
         self.check(unsafe { self.api().synchronize_event(event.raw) })
     }
 
+    /// Waits until the device has let go of all that the work on `stream` uses. Where the driver does
+    /// not say so, whatever its error, the device counts as dead from then on: nothing that the work may
+    /// still use is freed.
+    ///
     /// # Errors
     /// As the driver's, also those of earlier work.
     pub fn wait_for_all(&self, stream: &Stream) -> Result<(), CudaError> {
         // SAFETY: the stream is alive.
-        self.check(unsafe { self.api().synchronize_stream(stream.raw) })
+        let waited = self.check(unsafe { self.api().synchronize_stream(stream.raw) });
+        waited.inspect_err(|error| {
+            self.context.device().mark_dead(error);
+            self.context.drain(stream);
+        })
     }
 
     /// Time between two events that are done; 0 where `to` was before `from`.

@@ -234,12 +234,14 @@ impl Launches {
         Ok(())
     }
 
-    /// The frame's jobs, of which each can be computed in bands; none where the first rows need the
-    /// last.
+    /// Whether frames can be computed in bands: not where the first rows need the last.
+    pub fn suit_bands(&self) -> bool {
+        (self.plan.jobs.iter()).all(|job| job.border != Border::Wrap)
+    }
+
+    /// The frame's jobs, each of which can be computed in bands where the launches
+    /// [suit](Self::suit_bands) them.
     pub fn parts(&self, input: Placed, output: Placed) -> Vec<Part> {
-        if (self.plan.jobs.iter()).any(|job| job.border == Border::Wrap) {
-            return Vec::new();
-        }
         let mut parts = Vec::new();
         for (index, step) in self.steps.iter().enumerate() {
             for &job in &step.jobs {

@@ -11,7 +11,7 @@ use super::CudaEngine;
 use super::abi::Module;
 use super::context::{Current, DeviceMemory, Event, Rows, Stream};
 use super::error::CudaError;
-use super::launch::{Launches, Placed};
+use super::launch::Placed;
 use super::module;
 use super::pinned::Block;
 use super::prepared::Program;
@@ -239,15 +239,7 @@ impl CudaEngine {
         plan: &Arc<Plan>,
         effort: Effort,
     ) -> Result<Duration, EngineError> {
-        let launches =
-            Launches::new(plan, self.shared.context.device().capability).map_err(|reason| {
-                EngineError {
-                    call: "preparing a plan".into(),
-                    reason,
-                    device: self.shared.context.device().label(),
-                }
-            })?;
-        let program = Program::new(&self.shared, plan, launches, true)?;
+        let program = Program::new(&self.shared, plan, self.launches(plan)?, true)?;
         let program = program.expect("waited for its modules");
         let current = self.shared.context.enter()?;
         let staging = Staging::new(&plan.layout);

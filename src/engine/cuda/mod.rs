@@ -93,6 +93,15 @@ impl CudaEngine {
         self.shared.band_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    fn launches(&self, plan: &Arc<Plan>) -> Result<Launches, EngineError> {
+        let device = self.shared.context.device();
+        Launches::new(plan, device.capability).map_err(|reason| EngineError {
+            call: "preparing a plan".into(),
+            reason,
+            device: device.label(),
+        })
+    }
+
     /// Free bytes of the device's memory.
     ///
     /// # Errors
@@ -124,14 +133,7 @@ impl Engine for CudaEngine {
         plan: &Arc<Plan>,
         wait: bool,
     ) -> Result<Option<Arc<dyn Prepared>>, EngineError> {
-        let launches =
-            Launches::new(plan, self.shared.context.device().capability).map_err(|reason| {
-                EngineError {
-                    call: "preparing a plan".into(),
-                    reason,
-                    device: self.shared.context.device().label(),
-                }
-            })?;
+        let launches = self.launches(plan)?;
         let program = Program::new(&self.shared, plan, launches, wait)?;
         Ok(program
             .map(|program| -> Arc<dyn Prepared> { Arc::new(PreparedProgram(Arc::new(program))) }))

@@ -140,7 +140,10 @@ impl Program {
         let band_bytes = shared.band_bytes.load(Ordering::Relaxed);
         let room = Room {
             bytes: device_bytes,
-            bands: bands::count(staging.bytes, band_bytes),
+            bands: match launches.suit_bands() {
+                true => bands::count(staging.bytes, band_bytes),
+                false => 1,
+            },
         };
         shared.slots.reserve(&current, room)?;
         let weights = upload_weights(&current, shared, launches.weights())?;
@@ -286,13 +289,15 @@ fn upload_weights(
     };
     // SAFETY: the block is at least as long and nobody else's. Block and memory outlive the copy,
     // which is waited for; if that fails, the device is dead and both are leaked.
-    unsafe {
+    let copied = unsafe {
         block
             .start()
             .copy_from_nonoverlapping(weights.as_ptr().cast(), bytes);
-        current.upload(memory.start(), block.start(), rows, &shared.setup)?;
-    }
-    current.wait_for_all(&shared.setup)?;
+        current.upload(memory.start(), block.start(), rows, &shared.setup)
+    };
+    // Also after an error: some may be under way.
+    let waited = current.wait_for_all(&shared.setup);
+    copied.and(waited)?;
     Ok(Some(memory))
 }
 

@@ -1,5 +1,6 @@
 //! The work of a slot on one frame.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use super::pinned::{self, Block};
 use super::prepared::{Program, Shared};
 use super::slot::Slot;
 use super::staging;
-use super::transfer::{self, Arrangement, HostPlane, Padding, Transfer};
+use super::transfer::{self, Arrangement, DevicePlane, HostPlane, Padding, Transfer};
 use crate::engine::{EngineError, Frame, Ticket};
 use crate::filter::Layout;
 use crate::latency::EngineTiming;
@@ -68,15 +69,7 @@ impl Work {
             output: Way::Direct,
             failed: None,
         };
-        let enqueued = match alone && program.goes_in_bands() && !work.is_interlaced() {
-            true => work.enqueue_bands(&current),
-            false => Ok(false),
-        };
-        let enqueued = enqueued.and_then(|done| match done {
-            true => Ok(()),
-            false => work.enqueue(&current),
-        });
-        work.failed = enqueued.err();
+        work.failed = work.enqueue(&current, alone).err();
         Box::new(work)
     }
 
@@ -84,40 +77,37 @@ impl Work {
         &self.program.shared().context
     }
 
-    fn is_interlaced(&self) -> bool {
-        (self.frame.as_ref()).is_some_and(|frame| frame.interlaced)
-    }
-
-    /// Gives the work to the device in bands; false, and nothing is done, where the frame cannot be
-    /// divided.
-    fn enqueue_bands(&mut self, current: &Current) -> Result<bool, CudaError> {
+    /// Gives the work to the device, in bands where the frame is `alone` and they are worth it.
+    fn enqueue(&mut self, current: &Current, alone: bool) -> Result<(), CudaError> {
         let program = self.program.clone();
         let layout = program.layout();
         let frame = self.frame.as_mut().expect("given back only at the end");
+        let in_bands = alone && program.goes_in_bands() && !frame.interlaced;
+        let input = Side::of(layout, input_planes(layout, frame), Padding::Included);
+        let output = Side::of(layout, output_planes(layout, frame), Padding::Excluded);
+        match (&input.pinned, &output.pinned) {
+            (Some(from), Some(to)) if in_bands => self.enqueue_bands(current, from, to),
+            _ => self.enqueue_whole(current, &input, &output),
+        }
+    }
+
+    fn enqueue_bands(
+        &mut self,
+        current: &Current,
+        from: &Arrangement,
+        to: &Arrangement,
+    ) -> Result<(), CudaError> {
+        let program = self.program.clone();
+        let layout = program.layout();
         let slot = self.slot.as_mut().expect("given back only at the end");
-        let arranged_in =
-            pinned_arrangement(layout, &input_planes(layout, frame), Padding::Included);
-        let arranged_out =
-            pinned_arrangement(layout, &output_planes(layout, frame), Padding::Excluded);
-        let (Some(from), Some(to)) = (arranged_in, arranged_out) else {
-            return Ok(false);
-        };
-        let placed = |memory: &DeviceMemory, planes| Placed {
-            start: memory.start(),
-            planes,
-        };
-        let (input, output) = (
+        let parts = program.parts(
             placed(&slot.input, &from.planes),
             placed(&slot.output, &to.planes),
         );
-        let parts = program.parts(input, output);
-        if parts.is_empty() {
-            return Ok(false);
-        }
         self.reference = Some(program.shared().clock.reference(current)?);
         let copies = &program.shared().copies;
         current.record(&slot.started, &copies.up)?;
-        let bands = bands::divide(program.bands(), layout, &parts, &from, &to);
+        let bands = bands::divide(program.bands(), layout, &parts, from, to);
         let last = bands.len() - 1;
         for (number, band) in bands.into_iter().enumerate() {
             for transfer in &band.uploads {
@@ -144,30 +134,31 @@ impl Work {
                 unsafe { download(current, slot, transfer, &copies.down)? };
             }
         }
-        current.record(&slot.downloaded, &copies.down)?;
-        Ok(true)
+        current.record(&slot.downloaded, &copies.down)
     }
 
-    fn enqueue(&mut self, current: &Current) -> Result<(), CudaError> {
+    fn enqueue_whole(
+        &mut self,
+        current: &Current,
+        input: &Side,
+        output: &Side,
+    ) -> Result<(), CudaError> {
         let program = self.program.clone();
         let layout = program.layout();
-        let frame = self.frame.as_mut().expect("given back only at the end");
+        let frame = self.frame.as_ref().expect("given back only at the end");
         let slot = self.slot.as_mut().expect("given back only at the end");
-        let interlaced = frame.interlaced;
-        let sources = input_planes(layout, frame);
-        let targets = output_planes(layout, frame);
         self.reference = Some(program.shared().clock.reference(current)?);
         let copies = &program.shared().copies;
         current.record(&slot.started, &copies.up)?;
 
-        let arranged_in = match pinned_arrangement(layout, &sources, Padding::Included) {
+        let planes_in = match &input.pinned {
             Some(arranged) => {
                 for transfer in &arranged.transfers {
                     // SAFETY: the frame and the slot stay with this work until it is done; the
                     // transfer lies within both, by how it was arranged.
                     unsafe { upload(current, slot, transfer, &copies.up)? };
                 }
-                arranged.planes
+                &arranged.planes
             }
             None => {
                 let staging = program.staging();
@@ -177,38 +168,39 @@ impl Work {
                 // SAFETY: as above; the block is kept by this work, also after an error.
                 let copied = unsafe {
                     staging::upload(
-                        current, staging, layout, &sources, &block, place, &copies.up,
+                        current,
+                        staging,
+                        layout,
+                        &input.planes,
+                        &block,
+                        place,
+                        &copies.up,
                     )
                 };
                 self.input = Way::Staged(block);
                 self.copy_in = started.elapsed();
                 copied?;
-                staging.planes.clone()
+                &staging.planes
             }
         };
         current.record(&slot.uploaded, &copies.up)?;
         current.wait_in(&slot.stream, &slot.uploaded)?;
 
-        let arranged_out = pinned_arrangement(layout, &targets, Padding::Excluded);
-        let planes_out = match &arranged_out {
+        let planes_out = match &output.pinned {
             Some(arranged) => &arranged.planes,
             None => &program.staging().planes,
         };
-        let input = Placed {
-            start: slot.input.start(),
-            planes: &arranged_in,
-        };
-        let output = Placed {
-            start: slot.output.start(),
-            planes: planes_out,
-        };
+        let sides = (
+            placed(&slot.input, planes_in),
+            placed(&slot.output, planes_out),
+        );
         // SAFETY: both hold a frame of the program's layout, arranged as they say; the slot and
         // the program, with weights and functions, stay with this work until it is done.
-        unsafe { program.launch(current, &slot.stream, (input, output), interlaced)? };
+        unsafe { program.launch(current, &slot.stream, sides, frame.interlaced)? };
         current.record(&slot.computed, &slot.stream)?;
         current.wait_in(&copies.down, &slot.computed)?;
 
-        match &arranged_out {
+        match &output.pinned {
             Some(arranged) => {
                 for transfer in &arranged.transfers {
                     // SAFETY: as for the upload.
@@ -259,18 +251,18 @@ impl Work {
         }
         (program.end()).wait(&current, &slot.downloaded, self.submitted)?;
         let now = Instant::now();
-        let started = match self.copied_from {
-            Some(from) => from,
-            None => reference.moment(&current, &slot.started)?,
-        };
-        let downloaded = reference.moment(&current, &slot.downloaded)?;
-        // The mapping errs by some microseconds; what was waited for was not done later.
-        let started = started.clamp(self.submitted, now);
-        let downloaded = downloaded.clamp(started, now);
+        let on_device = [
+            reference.moment(&current, &slot.started)?,
+            reference.moment(&current, &slot.downloaded)?,
+        ];
+        let mapped = Mapped::new(self.submitted..now, on_device);
+        let [begun, downloaded] = on_device.map(|moment| mapped.moment(moment));
+        let started = self.copied_from.unwrap_or(begun);
         let finished = copied_until.unwrap_or(downloaded).max(downloaded);
         let upload = match self.copied_from {
             // What the copy into pinned memory did not hide.
-            Some(from) => (reference.moment(&current, &slot.uploaded)?)
+            Some(from) => mapped
+                .moment(reference.moment(&current, &slot.uploaded)?)
                 .saturating_duration_since(from + self.copy_in),
             None => current.elapsed(&slot.started, &slot.uploaded)?,
         };
@@ -306,7 +298,7 @@ impl Work {
         match settled {
             Ok(()) => slots.give(slot),
             Err(error) => {
-                // Whatever the code: what the device still does is unknown, so nothing of this may
+                // Whatever failed: what the device still does is unknown, so nothing of this may
                 // be used again; and the frame goes back, so the device must have let go of it.
                 self.context().device().mark_dead(&error);
                 for stream in streams {
@@ -315,6 +307,32 @@ impl Work {
                 slots.lost();
             }
         }
+    }
+}
+
+/// Moments of a frame on the device's clock, as they are told on the host's. The mapping errs by what
+/// its reference does, usually some microseconds: no work began before it was submitted, and what
+/// was found done was done. So all moments of a frame move together, and what lies between them stays.
+struct Mapped {
+    known: Range<Instant>,
+    back: Duration,
+    forth: Duration,
+}
+
+impl Mapped {
+    /// Moves the `first` and the `last` moment into `known`.
+    fn new(known: Range<Instant>, [first, last]: [Instant; 2]) -> Mapped {
+        let back = last.saturating_duration_since(known.end);
+        Mapped {
+            back,
+            forth: (known.start + back).saturating_duration_since(first),
+            known,
+        }
+    }
+
+    fn moment(&self, on_device: Instant) -> Instant {
+        // The two clocks do not run alike: what took longer than it can have is cut.
+        (on_device + self.forth - self.back).min(self.known.end)
     }
 }
 
@@ -379,6 +397,29 @@ fn output_planes(layout: &Layout, frame: &mut Frame) -> Vec<HostPlane> {
         .collect()
 }
 
+fn placed<'a>(memory: &DeviceMemory, planes: &'a [DevicePlane]) -> Placed<'a> {
+    Placed {
+        start: memory.start(),
+        planes,
+    }
+}
+
+/// The planes of a frame that come from the host or go there.
+struct Side {
+    planes: Vec<HostPlane>,
+    /// The copies straight from or to them, if all their bytes are pinned.
+    pinned: Option<Arrangement>,
+}
+
+impl Side {
+    fn of(layout: &Layout, planes: Vec<HostPlane>, padding: Padding) -> Side {
+        Side {
+            pinned: pinned_arrangement(layout, &planes, padding),
+            planes,
+        }
+    }
+}
+
 /// The copies straight from or to `planes`, if all their bytes are pinned.
 fn pinned_arrangement(
     layout: &Layout,
@@ -419,4 +460,35 @@ unsafe fn download(
     let from = slot.output.start() + transfer.device as u64;
     // SAFETY: passed on to the caller.
     unsafe { current.download(transfer.host, from, transfer.rows, stream) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first and the last moment that the device tells for work that is known to lie between
+    /// 100 and 200 µs, as they are mapped, in µs.
+    fn mapped(first: i64, last: i64) -> [i64; 2] {
+        let second = Instant::now() + Duration::from_secs(1);
+        let at = |us: i64| match us {
+            0.. => second + Duration::from_micros(us as u64),
+            _ => second - Duration::from_micros(us.unsigned_abs()),
+        };
+        let moments = [at(first), at(last)];
+        let mapped = Mapped::new(at(100)..at(200), moments);
+        moments.map(|moment| {
+            let moment = mapped.moment(moment);
+            moment.duration_since(second).as_micros() as i64
+        })
+    }
+
+    #[test]
+    fn moments_of_a_frame_move_together_into_the_time_it_is_known_to_have_taken() {
+        assert_eq!(mapped(110, 190), [110, 190]);
+        assert_eq!(mapped(150, 230), [120, 200]);
+        assert_eq!(mapped(1150, 1230), [120, 200]);
+        assert_eq!(mapped(70, 150), [100, 180]);
+        assert_eq!(mapped(-930, -850), [100, 180]);
+        assert_eq!(mapped(90, 205), [100, 200]);
+    }
 }

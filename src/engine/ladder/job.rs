@@ -3,11 +3,11 @@
 use std::num::NonZeroUsize;
 use std::thread;
 
-use super::half::{from_half, to_half};
 use crate::engine::cuda::abi::ladder::{BILATERAL_WORDS, CONVOLVE_WORDS, RADIUS, Sample, Task};
 use crate::filter::FilterSpec;
 use crate::filter::kernels::{Coefficients, Filter};
 use crate::filter::spec::{Kernel, Window};
+use half::f16;
 
 /// Pixels across the window of the bilateral.
 const SIDE: usize = 2 * RADIUS + 1;
@@ -101,7 +101,7 @@ impl Job {
             for (to, &value) in row.chunks_exact_mut(sample.bytes()).zip(values) {
                 match sample {
                     Sample::U8 => to[0] = (value * 255.0).round() as u8,
-                    Sample::F16 => to.copy_from_slice(&to_half(value).to_le_bytes()),
+                    Sample::F16 => to.copy_from_slice(&f16::from_f32(value).to_le_bytes()),
                     Sample::F32 => to.copy_from_slice(&value.to_le_bytes()),
                 }
             }
@@ -116,7 +116,7 @@ impl Job {
         samples
             .map(|bytes| match *bytes {
                 [code] => f64::from(code) / LARGEST_CODE,
-                [a, b] => f64::from(from_half(u16::from_le_bytes([a, b]))),
+                [a, b] => f16::from_le_bytes([a, b]).to_f64(),
                 [a, b, c, d] => f64::from(f32::from_le_bytes([a, b, c, d])),
                 _ => unreachable!("samples have 1, 2 or 4 bytes"),
             })

@@ -3,7 +3,6 @@
 //! result is.
 
 pub mod cpu;
-pub mod half;
 pub mod job;
 pub mod steps;
 

@@ -1,7 +1,9 @@
 //! Figures of the GPU: kernels, round trips through the element, and what they compare with, all
 //! of one run. Prints a table; with `--out FILE` also writes it as TOML, for the record that
-//! `scripts/gpu-verify.sh` makes. `--modules` only loads the kernels and tells how long that took.
+//! `scripts/gpu-verify.sh` makes. `--modules` only loads the kernels and tells how long that took;
+//! `--crossovers` only says from what work on frames are better on the GPU than on the CPU.
 
+mod crossovers;
 mod figures;
 mod line;
 
@@ -29,6 +31,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == "--modules") {
         return modules(&engine);
+    }
+    if arguments.iter().any(|argument| argument == "--crossovers") {
+        return crossovers::print();
     }
     let out = arguments.iter().position(|argument| argument == "--out");
     let out = out.and_then(|at| arguments.get(at + 1));

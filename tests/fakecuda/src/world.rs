@@ -231,5 +231,9 @@ impl World {
         self.functions
             .retain(|_, function| modules.contains_key(&function.module));
         self.memory.forget_context(context);
+        if self.contexts.is_empty() {
+            // Nothing is left that streams of before could have to do with.
+            self.host = Clock::default();
+        }
     }
 }

@@ -69,7 +69,13 @@ mod tests {
 
     /// The sums of a kernel over `samples`, rows of `pitch`, for 16 outputs of the row `y`, by the
     /// products of all its matrices.
-    fn products(words: &[u32], width: usize, height: usize, samples: &[u8], pitch: usize) -> [i32; 16] {
+    fn products(
+        words: &[u32],
+        width: usize,
+        height: usize,
+        samples: &[u8],
+        pitch: usize,
+    ) -> [i32; 16] {
         let mut sums = [0; 16];
         for row in 0..height {
             for slice in 0..slices(width) {
@@ -95,12 +101,23 @@ mod tests {
 
     #[test]
     fn products_with_the_matrices_are_the_sums() {
-        for (width, height) in [(1, 1), (3, 5), (15, 15), (17, 33), (19, 3), (49, 7), (51, 9), (65, 65)] {
+        for (width, height) in [
+            (1, 1),
+            (3, 5),
+            (15, 15),
+            (17, 33),
+            (19, 3),
+            (49, 7),
+            (51, 9),
+            (65, 65),
+        ] {
             let weights: Vec<f32> = (0..width * height)
                 .map(|at| (at * 29 % 256) as f32 - 128.0)
                 .collect();
             let pitch = left(width) * 2 + OUTPUTS;
-            let samples: Vec<u8> = (0..pitch * height).map(|at| (at * 37 % 251) as u8).collect();
+            let samples: Vec<u8> = (0..pitch * height)
+                .map(|at| (at * 37 % 251) as u8)
+                .collect();
             let words = table(&weights, width);
             assert_eq!(
                 words.len(),
@@ -122,7 +139,10 @@ mod tests {
     fn tiles_hold_what_their_products_read() {
         for width in (1..=65).step_by(2) {
             // Of an output, its own samples and those of the row that the last product begins.
-            assert!(2 * left(width) <= SAMPLES * slices(width) - OUTPUTS, "{width}");
+            assert!(
+                2 * left(width) <= SAMPLES * slices(width) - OUTPUTS,
+                "{width}"
+            );
         }
     }
 }

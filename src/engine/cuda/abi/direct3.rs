@@ -1,6 +1,8 @@
 //! What the kernels of 3 x 3 taps get: everything that threads would otherwise compute again and
 //! again.
 
+use half::f16;
+
 use super::{
     Channel, ConvolveLaunch, Direct3Launch, Direct3Plane, Frame, Job, Taps, action, border,
     line_length,
@@ -10,18 +12,12 @@ use super::{
 const MIDDLE: f32 = 128.0;
 
 /// `value` as float16, if that holds it exactly; normal numbers and 0 alone.
-pub fn half(value: f64) -> Option<u16> {
+fn exact_half(value: f64) -> Option<u16> {
     if value == 0.0 {
         return Some(0);
     }
-    let bits = (value as f32).to_bits();
-    let exponent = (bits >> 23 & 0xff) as i32 - 127;
-    let exact = f64::from(value as f32) == value && bits & 0x1fff == 0;
-    if !exact || !(-14..=15).contains(&exponent) {
-        return None;
-    }
-    let (sign, fraction) = (bits >> 31 << 15, bits >> 13 & 0x3ff);
-    Some((sign | ((exponent + 15) as u32) << 10 | fraction) as u16)
+    let half = f16::from_f64(value);
+    (half.is_normal() && half.to_f64() == value).then(|| half.to_bits())
 }
 
 /// What is added to sums of code values less 128 that were divided: the offset, and what is between
@@ -32,7 +28,7 @@ pub fn bias(zero: f32, offset: f32, sum: f64, divisor: f32) -> f64 {
 
 /// Two float16 in a word, 0 where one cannot be.
 fn pair(first: f64, second: f64) -> u32 {
-    match (half(first), half(second)) {
+    match (exact_half(first), exact_half(second)) {
         (Some(first), Some(second)) => u32::from(first) | u32::from(second) << 16,
         _ => 0,
     }

@@ -1,6 +1,8 @@
 //! The compact launch of the kernels of 3 x 3 taps, written out as any other linear launch; and a
 //! check of all in it that was computed beforehand.
 
+use half::f16;
+
 use super::image::position;
 use crate::abi::{
     Channel, ConvolveLaunch, Direct3Launch, Direct3Plane, Job, Kernel, MAX_JOBS, ROW_ALIGNMENT,
@@ -160,13 +162,6 @@ fn twice(pair: u32) -> f32 {
     float(pair & 0xffff)
 }
 
-/// The value of a float16 that is 0 or normal.
 fn float(half: u32) -> f32 {
-    let (exponent, fraction) = (half >> 10 & 0x1f, half & 0x3ff);
-    let sign = if half >> 15 == 1 { -1.0 } else { 1.0 };
-    if half & 0x7fff == 0 {
-        return 0.0;
-    }
-    let significand = 1.0 + fraction as f32 / 1024.0;
-    sign * significand * 2f32.powi(exponent as i32 - 15)
+    f16::from_bits(half as u16).to_f32()
 }

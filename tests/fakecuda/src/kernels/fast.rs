@@ -1,13 +1,20 @@
 //! The bilateral by weighted levels: the whole window, with the weight of two samples that the levels
 //! make.
 
+use half::f16;
+
 use super::image::Picture;
-use crate::abi::fast::{value_of, whole_runs};
+use crate::abi::fast::whole_runs;
 use crate::abi::{FastLaunch, MAX_RADIUS};
 use crate::violation;
 
 /// Levels beyond which none is ever asked for.
 const MOST_LEVELS: u32 = 65;
+
+/// The value of a weight, which is two equal float16.
+fn value_of(pair: u32) -> f32 {
+    f16::from_bits(pair as u16).to_f32()
+}
 
 pub fn margin(launch: &FastLaunch) -> (usize, usize) {
     (launch.radius_x as usize, launch.radius_y as usize)
@@ -43,10 +50,7 @@ pub fn check(launch: &FastLaunch) {
         {
             violation!("weights that are not twice the same, or negative");
         }
-        let sum: f32 = weights[..taps]
-            .iter()
-            .map(|pair| value_of(pair & 0xffff))
-            .sum();
+        let sum: f32 = weights[..taps].iter().map(|pair| value_of(*pair)).sum();
         if (sum - 1.0).abs() > 0.01 || weights[taps..].iter().any(|&pair| pair != 0) {
             violation!("weights of sum {sum}, or some beyond");
         }
@@ -91,14 +95,14 @@ pub fn filter(
             let (mut sum, mut total) = (0.0f32, 0.0f32);
             for dy in -ry..=ry {
                 let row = ((y + dy + ry) as usize * columns + x as usize) * levels.len();
-                let down = value_of(launch.weights[1][(dy + ry) as usize] & 0xffff);
+                let down = value_of(launch.weights[1][(dy + ry) as usize]);
                 for dx in -rx..=rx {
                     let place = row + (dx + rx) as usize * levels.len();
                     let colour: f32 = near
                         .iter()
                         .map(|&(k, share)| share * at_levels[place + k])
                         .sum();
-                    let across = value_of(launch.weights[0][(dx + rx) as usize] & 0xffff);
+                    let across = value_of(launch.weights[0][(dx + rx) as usize]);
                     let weight = down * across * colour;
                     sum = weight.mul_add(own.at(x + dx, y + dy) - value, sum);
                     total += weight;

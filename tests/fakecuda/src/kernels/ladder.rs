@@ -1,5 +1,7 @@
 //! The kernels of the ladder, by the definition of each step in `kernels/ladder.h`.
 
+use half::f16;
+
 use crate::abi::ladder::{ALIGNMENT, Kernel, LadderLaunch, RADIUS, Sample, Task};
 use crate::abi::ladder::{BILATERAL_WORDS, CONVOLVE_WORDS};
 use crate::abi::{Extent, Geometry};
@@ -139,7 +141,7 @@ fn decode(sample: Sample, bytes: &[u8]) -> Vec<f32> {
     samples
         .map(|bytes| match *bytes {
             [code] => f32::from(code),
-            [a, b] => half_value(u16::from_le_bytes([a, b])),
+            [a, b] => f16::from_le_bytes([a, b]).to_f32(),
             [a, b, c, d] => f32::from_le_bytes([a, b, c, d]),
             _ => unreachable!("samples have 1, 2 or 4 bytes"),
         })
@@ -151,40 +153,16 @@ fn encode(sample: Sample, values: impl Iterator<Item = f32>) -> Vec<u8> {
     for value in values {
         match sample {
             Sample::U8 => bytes.push(value.round_ties_even().clamp(0.0, 255.0) as u8),
-            Sample::F16 => bytes.extend(nearest_half(value.into()).to_le_bytes()),
+            Sample::F16 => bytes.extend(f16::from_f32(value).to_le_bytes()),
             Sample::F32 => bytes.extend(value.to_le_bytes()),
         }
     }
     bytes
 }
 
-/// The value of a float16.
-fn half_value(half: u16) -> f32 {
-    let (exponent, fraction) = (i32::from(half >> 10 & 31), f32::from(half & 1023));
-    let magnitude = if exponent == 0 {
-        fraction * (-24f32).exp2()
-    } else {
-        (1024.0 + fraction) * ((exponent - 25) as f32).exp2()
-    };
-    if half >> 15 == 1 {
-        -magnitude
-    } else {
-        magnitude
-    }
-}
-
-/// The float16 nearest to a number that is not beyond the largest, half to even.
-fn nearest_half(value: f64) -> u16 {
-    let magnitude = value.abs();
-    let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).clamp(-14, 15);
-    let units = (magnitude * f64::from(10 - exponent).exp2()).round_ties_even() as u16;
-    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
-    sign | ((exponent + 14) as u16 * 1024 + units)
-}
-
 /// What a float16 instruction makes of an exact result.
 fn halved(value: f64) -> f64 {
-    half_value(nearest_half(value)).into()
+    f16::from_f64(value).to_f64()
 }
 
 struct Picture {
@@ -340,17 +318,5 @@ impl Picture {
             weights += weight;
         }
         ((sum + weights / 2) / weights) as f32
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_float16_is_the_nearest_to_itself() {
-        for half in (0..0x7c00u16).chain(0x8000..0xfc00) {
-            assert_eq!(nearest_half(half_value(half).into()), half);
-        }
     }
 }

@@ -383,9 +383,7 @@ impl Filter {
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
         }
-        let expected: Vec<u8> = (table.iter())
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
+        let expected: Vec<u8> = (table.iter()).flat_map(|word| word.to_le_bytes()).collect();
         let rows = Rows::bytes(at, expected.len() as u64);
         let device = memory.device(&rows, context, "the matrices");
         if !at.is_multiple_of(16) || device.read(&rows) != expected {
@@ -541,7 +539,9 @@ fn check_linear(launch: &ConvolveLaunch) {
 /// Ends the process unless all are whole numbers from -128 to 127 whose sums with bytes float32 holds.
 fn check_small_whole(weights: &[f32]) {
     let small = |weight: &f32| weight.fract() == 0.0 && (-128.0..=127.0).contains(weight);
-    let magnitudes: f64 = (weights.iter()).map(|&weight| f64::from(weight.abs())).sum();
+    let magnitudes: f64 = (weights.iter())
+        .map(|&weight| f64::from(weight.abs()))
+        .sum();
     if !weights.iter().all(small) || magnitudes * 255.0 >= f64::from(1 << 24) {
         violation!("weights that are no small whole numbers");
     }
