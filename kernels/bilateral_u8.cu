@@ -12,8 +12,9 @@
 //
 // joint: three channels with one weight, by the sum of absolute differences. All three
 // differences are one instruction on packed bytes. Operations per tap: that one, 6 multiplications and
-// additions, an exponential (8 cycles), and a tenth of the reads and extractions of a row of 4
-// taps: 10 issued, so issue bounds it: with radius 7 1450 cycles for 32 outputs, 92 µs for 1080p RGBA.
+// additions, an exponential (8 cycles), which take 10 cycles together, and a quarter of the reads of a row of 4
+// taps, so issue bounds it: with radius 7 1500 cycles for 32 outputs, 93 µs for 1080p RGBA. Up to radius 8
+// shared memory has the channels of a pixel apart, as floats, beside the packed ones.
 // A block of 256 threads computes 32 columns by 32 rows, a thread 4 rows of one column.
 //
 // Both: samples are multiplied as what their bits are as floats, denormals, so none is converted;
