@@ -286,9 +286,8 @@ DEVICE void add_row(Sums<COUNT>& sums, int width, const float* weights, int line
     else add_taps<1>(sums, weights, line, a, b, c);
 }
 
-// The same in less code: lines of weights end with zeros, which change no sum.
-template <int COUNT>
-DEVICE void add_row_in_short(Sums<COUNT>& sums, int width, const float* weights, int line, const float* row, int x) {
+// The same for one row of outputs, in less code: lines of weights end with zeros, which change no sum.
+DEVICE void add_row(Sums<1>& sums, int width, const float* weights, int line, const float* row, int x) {
     Four a = load_four(row + swizzled(x)), b = load_four(row + swizzled(x + FOUR));
 #pragma unroll 1
     for (const float* end = weights + width; weights < end; weights += FOUR) {
@@ -329,18 +328,7 @@ DEVICE void sum_full(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* a
         if (idle) continue;
         const float* own = weights + BEFORE * line;
 #pragma unroll 1
-        for (int y = first; y < last; ++y, own += line, tile += pitch) {
-            if constexpr (COUNT < ROWS) {
-                add_row_in_short(sums, taps.width, own, line, tile, x);
-            } else {
-                // Above and below the kernel half of the rows of outputs have no part.
-                constexpr int HALF = ROWS / 2;
-                auto* halves = reinterpret_cast<Sums<HALF>*>(&sums);
-                if (y < HALF) add_row_in_short(halves[0], taps.width, own, line, tile, x);
-                else if (y < height + HALF - 1) add_row(sums, taps.width, own, line, tile, x);
-                else add_row_in_short(halves[1], taps.width, own - HALF * line, line, tile, x);
-            }
-        }
+        for (int y = first; y < last; ++y, own += line, tile += pitch) add_row(sums, taps.width, own, line, tile, x);
     }
 }
 
@@ -354,7 +342,7 @@ DEVICE void sum_separable(Sums<COUNT>& sums, const CudaconvTaps& taps, const flo
 #pragma unroll 1
     for (int y = 0; y < height + COUNT - 1; ++y, tile += pitch) {
         Sums<1> across = {};
-        add_row_in_short(across, width, weights, line, tile, x);
+        add_row(across, width, weights, line, tile, x);
 #pragma unroll
         for (int h = 0; h < COUNT; ++h) {
             if (static_cast<u32>(y - h) >= static_cast<u32>(height)) continue;
