@@ -558,13 +558,15 @@ mod tests {
         };
         assert_eq!(kernels(Format::Rgba, &premultiplied), [ConvolveTileU8]);
         // As many channels as there is room for.
-        let of_size = |side: usize| {
-            let weights = (0..side * side).map(|at| format!("{} ", at * 29 % 17));
-            custom(&weights.collect::<String>())
+        let weights = (0..31 * 31).map(|at| format!("{} ", at * 29 % 17));
+        let largest = custom(&weights.collect::<String>());
+        assert_eq!(kernels(Format::Gray8, &largest), [ConvolveMatrixU8]);
+        assert_eq!(kernels(Format::Rgba, &largest), [ConvolveMatrixU8]);
+        let with_alpha = FilterSpec {
+            alpha: spec::Alpha::Filter,
+            ..largest
         };
-        assert_eq!(kernels(Format::Gray8, &of_size(65)), [ConvolveMatrixU8]);
-        assert_eq!(kernels(Format::Rgba, &of_size(15)), [ConvolveMatrixU8]);
-        assert_eq!(kernels(Format::Rgba, &of_size(65)), [ConvolveTileU8]);
+        assert_eq!(kernels(Format::Rgba, &with_alpha), [ConvolveTileU8]);
     }
 
     #[test]
