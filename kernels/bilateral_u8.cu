@@ -422,7 +422,8 @@ DEVICE void load_pixels(const Pixels& pixels, int columns, int rows, const Cudac
             for (int i = 0; i < BATCH; ++i) {
                 // The last again, where there are no more.
                 const int x = across.place_of(x0 + walk.column), y = down.place_of(y0 + min(walk.row, rows - 1));
-                words[i] = read_sample<u32>(job.channels[0].input + (static_cast<u32>(y) * job.channels[0].input_stride + 4 * x));
+                const CudaconvChannel& first = job.channels[0];
+                words[i] = read_sample<u32>(first.input + (static_cast<u32>(y) * first.input_stride + 4 * x));
                 walk.step(columns, THREADS, rows_apart, columns_apart);
             }
             walk = begin;

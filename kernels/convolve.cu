@@ -324,7 +324,8 @@ DEVICE void sum_full(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* a
     for (int first = 0; first < height + BEFORE; first += rows) {
         const int last = min(first + rows, height + BEFORE);
         // Lines above and below the kernel are zeros, which change no sum.
-        load_weights(weights, all_weights + taps.first, (first - BEFORE) * line, (last - first + BEFORE) * line, height * line);
+        load_weights(weights, all_weights + taps.first, (first - BEFORE) * line, (last - first + BEFORE) * line,
+                     height * line);
         if (idle) continue;
         const float* own = weights + BEFORE * line;
 #pragma unroll 1

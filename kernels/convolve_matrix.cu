@@ -1,5 +1,5 @@
-// Correlation of 8-bit samples with kernels of whole numbers from -128 to 127, separable or not, on the
-// matrix units. All products and sums are whole numbers below 2^24, so the bytes are those of every
+// Correlation of 8-bit samples with kernels of whole numbers from -128 to 127 that are not separable, on
+// the matrix units. All products and sums are whole numbers below 2^24, so the bytes are those of every
 // other order of additions.
 //
 // Bytes: each sample read once and written once, 1 µs for 1080p GRAY8. Operations of a warp for 16
@@ -10,11 +10,12 @@
 // samples of 8 rows; kernels wider than 17 taps take two or three of them. Rows of the second may begin
 // anywhere, so the products of one row of the kernel differ from those of the next in the rows alone.
 // Its fragments lie in shared memory as they are needed: each is read once and multiplied with the weights
-// of as many rows of the kernel as are 8 rows apart, for outputs that are as far apart. The channels of packed jobs
-// are taken apart before and put together afterwards. The matrices of weights come from the host
+// of as many rows of the kernel as are 8 rows apart, for outputs that are as far apart. The channels of
+// packed jobs are taken apart before and put together afterwards. The matrices of weights come from the host
 // (`src/engine/cuda/abi/band.rs`).
 //
-// A block of 128 threads computes WIDTH columns by HEIGHT rows, a warp 16 * PRODUCTS by 8 * GROUPS.
+// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps take
+// 9.7 µs for 1080p GRAY8 and 24 µs for RGBA; the products are 1.7 µs of the first, what is around them the rest.
 //
 // Needs compute_80.
 #include "common.cuh"
@@ -163,7 +164,8 @@ DEVICE void load_matrices(Matrices& matrices, const uint4* from, int rows) {
 #pragma unroll
     for (int i = 0; i < APART * GROUP; i += WARPS)
         if ((i + row) / APART + (i + row) % APART * GROUP < rows)
-            copy_later<16>(&matrices.words[i + row][lane()], reinterpret_cast<cudaconv_u64>(from + (i + row) * WARP + lane()));
+            copy_later<sizeof(uint4)>(&matrices.words[i + row][lane()],
+                                      reinterpret_cast<cudaconv_u64>(from + (i + row) * WARP + lane()));
 }
 
 // --- 1. The tile ---------------------------------------------------------------------------------
