@@ -45,8 +45,8 @@ valgrind_suite() {
 coverage() {
   cargo llvm-cov --version >/dev/null 2>&1 || die 'cargo-llvm-cov is missing: cargo install cargo-llvm-cov --locked, and rustup component add llvm-tools'
   local failed=
-  # Code that counts its lines is slow, and few random cases run as many lines as hundreds.
-  export PROPTEST_CASES=${PROPTEST_CASES:-16}
+  # Code that counts its lines is slow, and few cases run as many lines as hundreds.
+  export PROPTEST_CASES=${PROPTEST_CASES:-16} CUDACONV_GPU_TESTS=${CUDACONV_GPU_TESTS:-quick}
   cargo llvm-cov --workspace --no-report --no-fail-fast "$@" || failed=yes
   # Processes that tests end abruptly leave half a profile.
   cargo llvm-cov report --failure-mode all --json --summary-only --output-path "$scratch/coverage.json"
