@@ -145,7 +145,8 @@ CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
 typedef struct CudaconvConvolveLaunch {
     CudaconvFrame frame;
     /* Device address of the weights of all kernels, float32, a multiple of 16; 0 where the
-     * kernel's description in abi.rs says that it takes the inline ones. */
+     * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights, where
+     * it says so, are there as well or instead. */
     cudaconv_u64 weights;
     CudaconvTaps kernels[2];
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */

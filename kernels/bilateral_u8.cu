@@ -12,8 +12,9 @@
 //
 // joint: three channels with one weight, by the sum of absolute differences. All three
 // differences are one instruction on packed bytes. Operations per tap: that one, 6 multiplications and
-// additions, an exponential (8 cycles), and a tenth of the reads and extractions of a row of 4
-// taps: 10 issued, so issue bounds it: with radius 7 1450 cycles for 32 outputs, 92 µs for 1080p RGBA.
+// additions, an exponential (8 cycles), which take 10 cycles together, and a quarter of the reads of a row of 4
+// taps, so issue bounds it: with radius 7 1500 cycles for 32 outputs, 93 µs for 1080p RGBA. Up to radius 8
+// shared memory has the channels of a pixel apart, as floats, beside the packed ones.
 // A block of 256 threads computes 32 columns by 32 rows, a thread 4 rows of one column.
 //
 // Both: samples are multiplied as what their bits are as floats, denormals, so none is converted;
@@ -359,42 +360,88 @@ struct Joint {
     }
 };
 
-DEVICE void load_pixels(u32* pixels, int pitch, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
+// Pixels of a tile as they are in shared memory, packed, or with the channels apart, as floats: fewer
+// operations and four times the room.
+struct Packed {
+    using Pixel = u32;
+    static __device__ __forceinline__ int pitch(int radius_x) { return WIDTH + 2 * radius_x; }
+    static __device__ __forceinline__ uint4 apart(Pixel pixel) {
+        return make_uint4(pixel & 0xff, pixel & 0xff00, pixel & 0xff0000, pixel);
+    }
+};
+
+struct Apart {
+    using Pixel = uint4;
+    // Radius up to which there is room.
+    static constexpr int LARGEST = 8;
+    static __device__ __forceinline__ int pitch(int) { return WIDTH + 2 * LARGEST; }
+    static __device__ __forceinline__ uint4 apart(const Pixel& pixel) { return pixel; }
+};
+
+// Whether the pixels of a job are aligned words.
+DEVICE bool has_words(const CudaconvJob& job) {
+    const CudaconvChannel& first = job.channels[0];
+    return job.packed && job.channel_count == 4 &&
+           (first.input | first.input_stride | first.output | first.output_stride) % 4 == 0;
+}
+
+// Where the pixels of a tile are stored.
+struct Pixels {
+    void* first;
+    bool apart;
+    int pitch;
+
+    __device__ __forceinline__ void store(int row, int column, u32 pixel) const {
+        const int at = row * pitch + column;
+        if (apart) static_cast<uint4*>(first)[at] = Packed::apart(pixel);
+        else static_cast<u32*>(first)[at] = pixel;
+    }
+};
+
+DEVICE void load_pixels(const Pixels& pixels, int columns, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
                         const Joint& joint, int x0, int y0) {
     const auto at_three_places = [&](int row, int column, auto code) {
         u32 pixel = 0;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) pixel |= code(job.channels[joint.channels[c]]) << 8 * c;
-        pixels[row * pitch + column] = pixel;
+        pixels.store(row, column, pixel);
     };
     const Axis across(frame.border, job.width), down(frame.border, job.height);
-    if (2 * across.length <= pitch - WIDTH || 2 * down.length <= rows - HEIGHT) {
-        for_each_element(pitch, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
+    const bool is_narrow = 2 * across.length <= columns - WIDTH || 2 * down.length <= rows - HEIGHT;
+    if (!is_narrow && has_words(job)) {
+        // Of a word the bytes of the three, and a zero.
+        const u32 three = 0x4000 | joint.channels[2] << 8 | joint.channels[1] << 4 | joint.channels[0];
+        const int rows_apart = THREADS / columns, columns_apart = THREADS % columns, count = columns * rows;
+        constexpr int BATCH = 5;
+        Walk walk(columns, threadIdx.x);
+#pragma unroll 1
+        while (walk.index < count) {
+            u32 words[BATCH];
+            const Walk begin = walk;
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i) {
+                // The last again, where there are no more.
+                const int x = across.place_of(x0 + walk.column), y = down.place_of(y0 + min(walk.row, rows - 1));
+                const CudaconvChannel& first = job.channels[0];
+                words[i] = read_sample<u32>(first.input + (static_cast<u32>(y) * first.input_stride + 4 * x));
+                walk.step(columns, THREADS, rows_apart, columns_apart);
+            }
+            walk = begin;
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i, walk.step(columns, THREADS, rows_apart, columns_apart))
+                if (walk.index < count) pixels.store(walk.row, walk.column, __byte_perm(words[i], 0, three));
+        }
+    } else {
+        for_each_element(columns, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
             at_three_places(row, column, [&](const CudaconvChannel& channel) {
                 return tile_code(frame, job, channel, false, x0 + column, y0 + row);
             });
         });
         return;
     }
-    const CudaconvChannel& first = job.channels[0];
-    const bool words = job.packed && job.channel_count == 4 && (first.input | first.input_stride) % 4 == 0;
-    // Of a word the bytes of the three, and a zero.
-    const u32 three = 0x4000 | joint.channels[2] << 8 | joint.channels[1] << 4 | joint.channels[0];
-    if (words) {
-        for_each_element(pitch, rows, true, threadIdx.x, THREADS, [&](int row, int column, bool) {
-            const cudaconv_u64 from = input_at(first, across.place_of(x0 + column), down.place_of(y0 + row));
-            pixels[row * pitch + column] = __byte_perm(read_sample<u32>(from), 0, three);
-        });
-    } else {
-        for_each_element(pitch, rows, true, threadIdx.x, THREADS, [&](int row, int column, bool) {
-            const int x = across.place_of(x0 + column), y = down.place_of(y0 + row);
-            at_three_places(row, column, [&](const CudaconvChannel& channel) -> u32 {
-                return read_sample<u8>(input_at(channel, x, y));
-            });
-        });
-    }
-    if (frame.border != CUDACONV_CONSTANT || is_inside(job, x0, y0, pitch, rows)) return;
-    for_each_element(pitch, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
+    if (frame.border != CUDACONV_CONSTANT || is_inside(job, x0, y0, columns, rows)) return;
+    __syncthreads();
+    for_each_element(columns, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
         if (across.has(x0 + column) && down.has(y0 + row)) return;
         at_three_places(row, column, [&](const CudaconvChannel& channel) {
             return static_cast<u32>(channel.beyond + channel.zero);
@@ -414,49 +461,47 @@ DEVICE u32 add_differences(u32 a, u32 b, u32 start) {
     return sum;
 }
 
-// One tap: `pixel` with its channels apart, as floats.
-DEVICE void add_tap(Sums& sums, u32 pixel, const float (&values)[CHANNELS], u32 centre, float scale, float exponent) {
+// One tap: a pixel with its channels apart, as floats, and packed.
+DEVICE void add_tap(Sums& sums, const uint4& pixel, u32 centre, float scale, float exponent) {
     // 2^23 and the distance, scaled and the scaled 2^23 subtracted in one step without error.
-    const float whole = __uint_as_float(add_differences(pixel, centre, 0x4b000000));
+    const float whole = __uint_as_float(add_differences(pixel.w, centre, 0x4b000000));
     const float distance = fmaf(whole, scale, -WHOLE * scale);
     const float weight = exp2_approximate(fmaf(-distance, distance, exponent));
+    const u32 values[CHANNELS] = {pixel.x, pixel.y, pixel.z};
 #pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) sums.values[c] = fmaf(weight, values[c], sums.values[c]);
+    for (int c = 0; c < CHANNELS; ++c) sums.values[c] = fmaf(weight, __uint_as_float(values[c]), sums.values[c]);
     sums.weights += weight;
 }
 
-DEVICE void filter_joint(const float4* exponents, const u32* pixels, int pitch, const CudaconvBilateralLaunch& launch,
-                         const CudaconvJob& job, const Joint& joint, int x, int y) {
-    const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    const u32* own = pixels + (threadIdx.x / WARP * ROWS + radius_y) * pitch + lane() + radius_x;
-    const float scale = __fsqrt_rn(-launch.color);
+template <typename Tile>
+DEVICE void add_window(Sums (&sums)[ROWS], const typename Tile::Pixel* own, const float4* exponents, const u8* spans,
+                       int pitch, int radius_x, int radius_y, float scale) {
     u32 centres[ROWS];
-    Sums sums[ROWS] = {};
 #pragma unroll
-    for (int h = 0; h < ROWS; ++h) centres[h] = own[h * pitch];
-
+    for (int h = 0; h < ROWS; ++h) {
+        centres[h] = Tile::apart(own[h * pitch]).w;
+        sums[h] = {};
+    }
     // The next row of samples is in the windows of outputs `first` to `last`.
-    const u32* row = own;
+    const typename Tile::Pixel* row = own;
     const float4* row_exponents = exponents;
     const auto add_row = [&](int first, int last) {
-        const u32 pixel = *row;
-        const float values[CHANNELS] = {__uint_as_float(pixel & 0xff), __uint_as_float(pixel & 0xff00),
-                                        __uint_as_float(pixel & 0xff0000)};
+        const uint4 pixel = Tile::apart(*row);
         const float4 four = *row_exponents;
         const float space[ROWS] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int h = 0; h < ROWS; ++h)
-            if (first <= h && h <= last) add_tap(sums[h], pixel, values, centres[h], scale, space[h]);
+            if (first <= h && h <= last) add_tap(sums[h], pixel, centres[h], scale, space[h]);
         row += pitch;
         ++row_exponents;
     };
-    int span = radius_y;  // of the column: rows of its window on either side of the centre
+    exponents += radius_y;
 #pragma unroll 1
     for (int dx = -radius_x; dx <= radius_x; ++dx) {
-        while (span > 0 && launch.spans[span] < abs(dx)) --span;
-        while (span < radius_y && launch.spans[span + 1] >= abs(dx)) ++span;
+        // Rows of the window on either side of the centre.
+        const int span = spans[abs(dx)];
         row = own - span * pitch + dx;
-        row_exponents = exponents + abs(dx) * exponent_rows(radius_y) + radius_y - span;
+        row_exponents = exponents + abs(dx) * exponent_rows(radius_y) - span;
         if (span == 0) {
 #pragma unroll
             for (int h = 0; h < ROWS; ++h) add_row(h, h);
@@ -471,34 +516,82 @@ DEVICE void filter_joint(const float4* exponents, const u32* pixels, int pitch, 
         add_row(2, ROWS - 1);
         add_row(3, ROWS - 1);
     }
+}
+
+// Writes the means of one output, and what else its word holds where there are words.
+DEVICE void write_means(const CudaconvFrame& frame, const CudaconvJob& job, const Joint& joint, bool words,
+                        const Sums& sums, int x, int y) {
+    // The sums are about 2^(100 - 149 + shift) times code values: out of the denormals first.
+    float by;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(sums.weights));
+    u32 word = 0;
 #pragma unroll
-    for (int h = 0; h < ROWS; ++h)
-        if (x < static_cast<int>(job.width) && y + h < static_cast<int>(job.height)) {
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c)
-                write_mean(launch.frame, job.channels[joint.channels[c]], x, y + h, sums[h].values[c], sums[h].weights, 8 * c);
-        }
+    for (int c = 0; c < CHANNELS; ++c) {
+        const CudaconvChannel& channel = job.channels[joint.channels[c]];
+        const float mean = sums.values[c] * 0x1p100f * by * (0x1p49f / static_cast<float>(1 << 8 * c));
+        const u32 code = round_to_code(mean - channel.zero + channel.offset, 255.0f);
+        if (words) word |= code << 8 * joint.channels[c];
+        else write_sample<u8>(output_at(channel, x, y), code);
+    }
+    if (!words) return;
+    // The fourth.
+    const int other = 6 - joint.channels[0] - joint.channels[1] - joint.channels[2];
+    const CudaconvChannel& channel = job.channels[other];
+    const u32 left = channel.action == CUDACONV_COPY ? read_sample<u8>(input_at(channel, x, y)) : channel.fill;
+    write_sample(output_at(job.channels[0], x, y), word | left << 8 * other);
+}
+
+// Adds the windows of the outputs of a thread.
+template <typename Tile>
+DEVICE void add_pixels(Sums (&sums)[ROWS], const Pixels& pixels, const float4* exponents, const u8* spans, int radius_x,
+                       int radius_y, float scale) {
+    const int row = threadIdx.x / WARP * ROWS, pitch = Tile::pitch(radius_x);
+    const auto* own = static_cast<const typename Tile::Pixel*>(pixels.first) + (row + radius_y) * pitch + lane() + radius_x;
+    add_window<Tile>(sums, own, exponents, spans, pitch, radius_x, radius_y, scale);
 }
 
 extern __shared__ float4 shared[];
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
     bilateral_joint_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
+    __shared__ u8 spans[CUDACONV_MAX_RADIUS + 1];
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
     if (blockIdx.x >= job.tiles_across) return;
     const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * HEIGHT;
-    copy_or_fill_tile<u8>(frame, job, x0, y0, WIDTH, HEIGHT, threadIdx.x, THREADS);
+    const bool words = job.joint && has_words(job);
+    if (!words) copy_or_fill_tile<u8>(frame, job, x0, y0, WIDTH, HEIGHT, threadIdx.x, THREADS);
     if (!job.joint) return;
 
     const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    float4* exponents = shared;
-    u32* pixels = reinterpret_cast<u32*>(exponents + (radius_x + 1) * exponent_rows(radius_y));
-    const int pitch = WIDTH + 2 * radius_x;
     const Joint joint(job.joint);
+    // Of each column of the window.
+    if (static_cast<int>(threadIdx.x) <= radius_x) {
+        int span = radius_y;
+        while (span > 0 && launch.spans[span] < threadIdx.x) --span;
+        spans[threadIdx.x] = span;
+    }
+    float4* exponents = shared;
     load_exponents(exponents, launch);
-    load_pixels(pixels, pitch, HEIGHT + 2 * radius_y, frame, job, joint, x0 - radius_x, y0 - radius_y);
+    const bool apart = max(radius_x, radius_y) <= Apart::LARGEST;
+    const Pixels pixels = {exponents + (radius_x + 1) * exponent_rows(radius_y), apart,
+                           apart ? Apart::pitch(radius_x) : Packed::pitch(radius_x)};
+    load_pixels(pixels, WIDTH + 2 * radius_x, HEIGHT + 2 * radius_y, frame, job, joint, x0 - radius_x, y0 - radius_y);
     __syncthreads();
-    filter_joint(exponents, pixels, pitch, launch, job, joint, x0 + lane(), y0 + threadIdx.x / WARP * ROWS);
+
+    const float scale = __fsqrt_rn(-launch.color);
+    Sums sums[ROWS];
+    if (apart) add_pixels<Apart>(sums, pixels, exponents, spans, radius_x, radius_y, scale);
+    else add_pixels<Packed>(sums, pixels, exponents, spans, radius_x, radius_y, scale);
+    const int x = x0 + lane();
+#pragma unroll 1
+    for (int h = 0; h < ROWS; ++h) {
+        const int y = y0 + threadIdx.x / WARP * ROWS + h;
+        if (x < static_cast<int>(job.width) && y < static_cast<int>(job.height))
+            write_means(frame, job, joint, words, sums[0], x, y);
+        // The next moves up, so that the code for one is there once.
+#pragma unroll
+        for (int k = 0; k + 1 < ROWS; ++k) sums[k] = sums[k + 1];
+    }
 }
 #endif

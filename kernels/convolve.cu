@@ -7,12 +7,14 @@
 // latency, from 7x7 on the FMAs are the bound.
 //
 // naive: a block of 32 x 8 threads, one sample each; every tap is read from global memory.
-// tile: a block of 128 threads computes 64 columns by 64, 32 or 16 rows, the most whose tile with
+// tile: a block of 128 threads computes 64 columns by 64, 32, 16 or 8 rows, the most whose tile with
 // its halo fits into 48 KiB: (64 + line) * (rows + height - 1) floats (line: width
-// rounded up to a multiple of 8), and 64 * rows floats more for
+// rounded up to a multiple of 8), weights and positions, and 64 * rows floats more for
 // the means of alpha if a job is premultiplied. A thread computes 8 columns
-// by 4 rows in registers, so that a float read from shared memory serves 4 FMAs per tap and a
-// weight 32.
+// by 4 rows in registers: for four taps of one row of samples it reads four of them and four weights for
+// each of its rows, 5 reads of 16 bytes for 128 FMAs. The rows above and below the kernel that this
+// multiplies by zeros are 3 of 18 for 15 x 15, and a test for each would cost more. Of samples without
+// others in between four are read at once, those at an edge by positions found beforehand.
 #include "common.cuh"
 
 // Eight rows of a warp: enough warps to hide latency, and no more halo rows than needed.
@@ -21,6 +23,8 @@ constexpr int NAIVE_WIDTH = 32, NAIVE_HEIGHT = 8;
 // Columns of a tile: 8 threads of 8 columns.
 constexpr int TILE_WIDTH = 64;
 constexpr int TILE_THREADS = 128;
+// Of the highest.
+constexpr int TILE_HEIGHT = 64;
 // Outputs of a thread: 32 sums, and 12 samples and 4 weights beside them, in about 100 registers.
 constexpr int COLUMNS = 8, ROWS = 4;
 // Up to 128 registers on every device.
@@ -113,101 +117,286 @@ extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
 
 // --- tile ----------------------------------------------------------------------------------------
 
-using Sums = float[ROWS][COLUMNS];
+// Of some rows of outputs of a thread.
+template <int COUNT>
+using Sums = float[COUNT][COLUMNS];
+constexpr int FOUR = 4;
 
-DEVICE void load_four(float* to, const float* row, int x) {
-    const float4 four = *reinterpret_cast<const float4*>(row + swizzled(x));
-    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+// Where the columns and rows of a tile at the edge are found in the picture.
+struct alignas(16) Positions {
+    short of_column[TILE_WIDTH + 2 * CUDACONV_MAX_RADIUS + FOUR];
+    short of_row[TILE_HEIGHT + 2 * CUDACONV_MAX_RADIUS];
+};
+
+DEVICE void find_positions(short* positions, int count, u32 border, int first, int length) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += TILE_THREADS) positions[i] = border_position(border, first + i, length);
 }
 
-// Adds the taps of one line of weights, four at a time: `window` holds the samples from the
-// first tap of the first column on.
-DEVICE void add_four_taps(float (&sums)[COLUMNS], const float* weights, const float (&window)[COLUMNS + 4]) {
-    const float4 four = __ldg(reinterpret_cast<const float4*>(weights));
+// What a thread of a block loads of a tile: four columns of every fourth row.
+struct Place {
+    int x;
+    int columns[FOUR];  // in the picture, or BEYOND
+    bool neighbours;    // these are one after the other
+};
+
+// in' of the four samples of a row of the tile, at `y` of the picture.
+template <typename Sample>
+DEVICE float4 read_four(const CudaconvFrame& frame, const CudaconvChannel& channel, const Place& place, int y) {
+    float values[FOUR];
 #pragma unroll
-    for (int o = 0; o < COLUMNS; ++o) {
-        sums[o] = fmaf(four.x, window[o], sums[o]);
-        sums[o] = fmaf(four.y, window[o + 1], sums[o]);
-        sums[o] = fmaf(four.z, window[o + 2], sums[o]);
-        sums[o] = fmaf(four.w, window[o + 3], sums[o]);
+    for (int k = 0; k < FOUR; ++k) {
+        // All are loaded, so that none waits for another.
+        const float value = value_inside<Sample>(frame, channel, max(place.columns[k], 0), max(y, 0));
+        values[k] = place.columns[k] == BEYOND || y == BEYOND ? channel.beyond : value;
+    }
+    return make_float4(values[0], values[1], values[2], values[3]);
+}
+
+// The codes of four neighbouring bytes.
+DEVICE u32 read_codes(cudaconv_u64 address) {
+    const cudaconv_u64 word = address & ~cudaconv_u64(3);
+    const u32 beside = address & 3;
+    // The word that holds the first, and the one that holds the last.
+    return __funnelshift_r(read_sample<u32>(word), read_sample<u32>(word + (beside ? 4 : 0)), 8 * beside);
+}
+
+DEVICE float4 values_of(u32 codes, float zero) {
+    return make_float4(float_of(codes & 0xff) - zero, float_of(codes >> 8 & 0xff) - zero,
+                       float_of(codes >> 16 & 0xff) - zero, float_of(codes >> 24) - zero);
+}
+
+// Fills `rows` rows of `columns` floats, `pitch` apart and swizzled, with in' from (x0, y0) of the picture
+// on, or with its product with the alpha channel. At an edge `positions` say what stands for a sample.
+template <typename Sample>
+DEVICE void fill_tile(float* tile, int pitch, int columns, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
+                      const CudaconvChannel& channel, bool premultiply, const Positions* positions, int x0, int y0) {
+    constexpr int WARPS = TILE_THREADS / WARP, BATCH = 5;
+    const int warp = threadIdx.x / WARP;
+    const auto row_at = [&](int row) { return positions ? positions->of_row[row] : y0 + row; };
+#pragma unroll 1
+    for (int column = lane() * FOUR; column < columns; column += WARP * FOUR) {
+        const int x = x0 + column;
+        Place place = {x, {x, x + 1, x + 2, x + 3}, x >= 0 && x + FOUR <= static_cast<int>(job.width)};
+        if (positions) {
+#pragma unroll
+            for (int k = 0; k < FOUR; ++k) place.columns[k] = positions->of_column[column + k];
+        }
+        const auto at = [&](int row) { return reinterpret_cast<float4*>(tile + row * pitch + swizzled(column)); };
+        if (sizeof(Sample) == 1 && channel.step == 1 && place.neighbours) {
+#pragma unroll 1
+            for (int first = warp; first < rows; first += BATCH * WARPS) {
+                u32 codes[BATCH];
+                bool beyond[BATCH];
+#pragma unroll
+                for (int i = 0; i < BATCH; ++i) {
+                    // The last again, where there are no more.
+                    const int y = row_at(min(first + i * WARPS, rows - 1));
+                    beyond[i] = y == BEYOND;
+                    codes[i] = read_codes(channel.input + (static_cast<u32>(max(y, 0)) * channel.input_stride + x));
+                }
+#pragma unroll
+                for (int i = 0; i < BATCH; ++i) {
+                    const float b = channel.beyond;
+                    if (first + i * WARPS < rows)
+                        *at(first + i * WARPS) = beyond[i] ? make_float4(b, b, b, b) : values_of(codes[i], channel.zero);
+                }
+            }
+        } else {
+#pragma unroll 2
+            for (int row = warp; row < rows; row += WARPS) *at(row) = read_four<Sample>(frame, channel, place, row_at(row));
+        }
+        if (!premultiply) continue;
+#pragma unroll 1
+        for (int row = warp; row < rows; row += WARPS) {
+            const float4 by = read_four<Sample>(frame, job.channels[job.alpha], place, row_at(row));
+            const float4 value = *at(row);
+            *at(row) = make_float4(__fmul_rn(value.x, by.x), __fmul_rn(value.y, by.y), __fmul_rn(value.z, by.z),
+                                   __fmul_rn(value.w, by.w));
+        }
     }
 }
 
-// Sums of one kernel for the outputs of one thread, whose first tap is at column `x` of `tile`.
-// Rows of samples outside, rows of outputs inside: a row of samples is the row j = y - h of the
-// kernel for the output row h.
-DEVICE void sum_tile(Sums& sums, const CudaconvTaps& taps, const float* all_weights, const float* tile, int pitch, int x) {
-    const float* weights = all_weights + taps.first;
-    const int width = taps.width, height = taps.height;
-    const int line = line_of(width);
+struct Four {
+    float values[FOUR];
+};
+
+DEVICE Four load_four(const float* from) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    return {four.x, four.y, four.z, four.w};
+}
+
+// Adds TAPS taps of one row of samples: of the line `weights` to the first row of outputs, of the one
+// before to the next.
+template <int TAPS, int COUNT>
+DEVICE void add_taps(Sums<COUNT>& sums, const float* weights, int line, const Four& a, const Four& b, const Four& c) {
+    Four taps[COUNT];
 #pragma unroll
-    for (int h = 0; h < ROWS; ++h)
+    for (int h = 0; h < COUNT; ++h) taps[h] = load_four(weights - h * line);
+#pragma unroll
+    for (int h = 0; h < COUNT; ++h) {
+#pragma unroll
+        for (int t = 0; t < TAPS; ++t)
+#pragma unroll
+            for (int o = 0; o < COLUMNS; ++o) {
+                const int at = o + t;
+                const float value = at < 4 ? a.values[at] : at < 8 ? b.values[at - 4] : c.values[at - 8];
+                sums[h][o] = fmaf(taps[h].values[t], value, sums[h][o]);
+            }
+    }
+}
+
+// Adds one row of samples, `row` from the first tap's column on, swizzled there as `x` is.
+template <int COUNT>
+DEVICE void add_row(Sums<COUNT>& sums, int width, const float* weights, int line,
+                    const float* row, int x) {
+    const auto next = [&] {
+        const Four four = load_four(row + swizzled(x));
+        x += FOUR;
+        return four;
+    };
+    Four a = next(), b = next(), c;
+    int left = width;
+    // The three take turns, so that none is copied but in the end.
+#pragma unroll 1
+    while (true) {
+        c = next();
+        if (left < FOUR) break;
+        add_taps<FOUR>(sums, weights, line, a, b, c);
+        weights += FOUR, left -= FOUR;
+        a = next();
+        if (left < FOUR) {
+            const Four last = a;
+            a = b, b = c, c = last;
+            break;
+        }
+        add_taps<FOUR>(sums, weights, line, b, c, a);
+        weights += FOUR, left -= FOUR;
+        b = next();
+        if (left < FOUR) {
+            const Four last = b;
+            b = a, a = c, c = last;
+            break;
+        }
+        add_taps<FOUR>(sums, weights, line, c, a, b);
+        weights += FOUR, left -= FOUR;
+    }
+    // The sides of kernels are odd.
+    if (left == 3) add_taps<3>(sums, weights, line, a, b, c);
+    else add_taps<1>(sums, weights, line, a, b, c);
+}
+
+// The same for one row of outputs, in less code: lines of weights end with zeros, which change no sum.
+DEVICE void add_row(Sums<1>& sums, int width, const float* weights, int line, const float* row, int x) {
+    Four a = load_four(row + swizzled(x)), b = load_four(row + swizzled(x + FOUR));
+#pragma unroll 1
+    for (const float* end = weights + width; weights < end; weights += FOUR) {
+        x += FOUR;
+        const Four c = load_four(row + swizzled(x + FOUR));
+        add_taps<FOUR>(sums, weights, line, a, b, c);
+        a = b, b = c;
+    }
+}
+
+// Weights in shared memory.
+constexpr int MOST_WEIGHTS = 1024;
+
+// All threads of a block load `count` weights from the one at `first` of `all` on, zeros where there are
+// none, when all of them have read those before.
+DEVICE void load_weights(float* weights, const float* from, int first, int count, int all) {
+    __syncthreads();
+#pragma unroll 2
+    for (int i = threadIdx.x; i < count; i += TILE_THREADS)
+        weights[i] = static_cast<u32>(first + i) < static_cast<u32>(all) ? __ldg(from + first + i) : 0.0f;
+    __syncthreads();
+}
+
+// Sums of one kernel for COUNT rows of outputs of one thread, unless it is `idle`, whose first tap is at
+// column `x` of `tile`. A row of samples is the row y - h of the kernel for the output row h.
+template <int COUNT>
+DEVICE void sum_full(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
+                     const float* tile, int pitch, int x, bool idle) {
+    const int height = taps.height, line = line_of(taps.width);
+    // Rows of samples whose weights are there at a time, with the lines before that they need.
+    constexpr int BEFORE = COUNT - 1;
+    const int rows = MOST_WEIGHTS / line - BEFORE;
+#pragma unroll 1
+    for (int first = 0; first < height + BEFORE; first += rows) {
+        const int last = min(first + rows, height + BEFORE);
+        // Lines above and below the kernel are zeros, which change no sum.
+        load_weights(weights, all_weights + taps.first, (first - BEFORE) * line, (last - first + BEFORE) * line,
+                     height * line);
+        if (idle) continue;
+        const float* own = weights + BEFORE * line;
+#pragma unroll 1
+        for (int y = first; y < last; ++y, own += line, tile += pitch) add_row(sums, taps.width, own, line, tile, x);
+    }
+}
+
+// The same of a separable kernel.
+template <int COUNT>
+DEVICE void sum_separable(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
+                          const float* tile, int pitch, int x, bool idle) {
+    const int width = taps.width, height = taps.height, line = line_of(width);
+    load_weights(weights, all_weights + taps.first, 0, line + line_of(height), line + line_of(height));
+    if (idle) return;
+#pragma unroll 1
+    for (int y = 0; y < height + COUNT - 1; ++y, tile += pitch) {
+        Sums<1> across = {};
+        add_row(across, width, weights, line, tile, x);
+#pragma unroll
+        for (int h = 0; h < COUNT; ++h) {
+            if (static_cast<u32>(y - h) >= static_cast<u32>(height)) continue;
+            const float weight = weights[line + y - h];
+#pragma unroll
+            for (int o = 0; o < COLUMNS; ++o) sums[h][o] = fmaf(weight, across[0][o], sums[h][o]);
+        }
+    }
+}
+
+template <int COUNT>
+DEVICE void sum(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights, const float* tile,
+                int pitch, int x, bool idle) {
+#pragma unroll
+    for (int h = 0; h < COUNT; ++h)
 #pragma unroll
         for (int o = 0; o < COLUMNS; ++o) sums[h][o] = 0.0f;
-
-#pragma unroll 1
-    for (int y = 0; y < height + ROWS - 1; ++y) {
-        const float* row = tile + y * pitch;
-        float window[COLUMNS + 4];
-        float horizontal[COLUMNS] = {};
-        load_four(window, row, x);
-        load_four(window + 4, row, x + 4);
-#pragma unroll 1
-        for (int i = 0; i < width; i += 4) {
-            load_four(window + COLUMNS, row, x + COLUMNS + i);
-            if (taps.separable) {
-                add_four_taps(horizontal, weights + i, window);
-            } else {
-#pragma unroll
-                for (int h = 0; h < ROWS; ++h)
-                    if (static_cast<u32>(y - h) < static_cast<u32>(height))
-                        add_four_taps(sums[h], weights + (y - h) * line + i, window);
-            }
-#pragma unroll
-            for (int o = 0; o < COLUMNS; ++o) window[o] = window[o + 4];
-        }
-        if (taps.separable) {
-#pragma unroll
-            for (int h = 0; h < ROWS; ++h) {
-                if (static_cast<u32>(y - h) >= static_cast<u32>(height)) continue;
-                const float weight = __ldg(weights + line + y - h);
-#pragma unroll
-                for (int o = 0; o < COLUMNS; ++o) sums[h][o] = fmaf(weight, horizontal[o], sums[h][o]);
-            }
-        }
-    }
+    if (taps.separable) sum_separable(sums, taps, all_weights, weights, tile, pitch, x, idle);
+    else sum_full(sums, taps, all_weights, weights, tile, pitch, x, idle);
 }
 
+// What a block has in shared memory before its tile.
+struct Shared {
+    alignas(16) float weights[MOST_WEIGHTS];
+    Positions positions;
+};
+
 template <typename Sample>
-DEVICE void write_tile(const CudaconvConvolveLaunch& launch, const CudaconvJob& job, const CudaconvChannel& channel,
-                       const Sums& results, int x0, int y0) {
+DEVICE void write_row(const CudaconvConvolveLaunch& launch, const CudaconvJob& job, const CudaconvChannel& channel,
+                      const float (&results)[COLUMNS], int x, int y) {
     const CudaconvFrame& frame = launch.frame;
-    const bool whole = x0 + COLUMNS <= static_cast<int>(job.width) && sizeof(Sample) == channel.step &&
+    const bool whole = x + COLUMNS <= static_cast<int>(job.width) && sizeof(Sample) == channel.step &&
                        (channel.output | channel.output_stride) % (COLUMNS * sizeof(Sample)) == 0;
+    union {
+        Sample samples[COLUMNS];
+        uint2 words[sizeof(Sample)];
+    } row;
 #pragma unroll
-    for (int h = 0; h < ROWS; ++h) {
-        if (y0 + h >= static_cast<int>(job.height)) return;
-        union {
-            Sample samples[COLUMNS];
-            uint2 words[sizeof(Sample)];
-        } row;
+    for (int o = 0; o < COLUMNS; ++o)
+        row.samples[o] = sample_of<Sample>(frame, round_to_code(results[o] + channel.offset, frame.max_code));
+    if (whole) {
+#pragma unroll
+        for (int w = 0; w < static_cast<int>(sizeof(Sample)); ++w)
+            __stwb(reinterpret_cast<uint2*>(output_at(channel, x, y)) + w, row.words[w]);
+    } else {
 #pragma unroll
         for (int o = 0; o < COLUMNS; ++o)
-            row.samples[o] = sample_of<Sample>(frame, round_to_code(results[h][o] + channel.offset, frame.max_code));
-        if (whole) {
-#pragma unroll
-            for (int w = 0; w < static_cast<int>(sizeof(Sample)); ++w)
-                __stwb(reinterpret_cast<uint2*>(output_at(channel, x0, y0 + h)) + w, row.words[w]);
-        } else {
-#pragma unroll
-            for (int o = 0; o < COLUMNS; ++o)
-                if (x0 + o < static_cast<int>(job.width)) write_sample(output_at(channel, x0 + o, y0 + h), row.samples[o]);
-        }
+            if (x + o < static_cast<int>(job.width)) write_sample(output_at(channel, x + o, y), row.samples[o]);
     }
 }
 
 template <typename Sample>
-DEVICE void tile_job(const CudaconvConvolveLaunch& launch, float* tile) {
+DEVICE void tile_job(const CudaconvConvolveLaunch& launch, Shared& shared) {
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
     if (blockIdx.x >= job.tiles_across) return;
@@ -216,46 +405,65 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, float* tile) {
     const int y0 = (blockIdx.y - job.first_tile_row) * tile_height;
     copy_or_fill_tile<Sample>(frame, job, x0, y0, TILE_WIDTH, tile_height, threadIdx.x, TILE_THREADS);
 
-    const float* weights = reinterpret_cast<const float*>(launch.weights);
+    float* tile = reinterpret_cast<float*>(&shared + 1);
+    float* weights = shared.weights;
+    const float* all_weights = reinterpret_cast<const float*>(launch.weights);
     const int width = launch.kernels[0].width, height = launch.kernels[0].height;
-    const int columns = TILE_WIDTH + line_of(width);
+    const int columns = TILE_WIDTH + line_of(width), rows = tile_height + height - 1;
     const int pitch = (columns + 7) / 8 * 8;
     const int x = threadIdx.x % (TILE_WIDTH / COLUMNS) * COLUMNS;
     const int y = threadIdx.x / (TILE_WIDTH / COLUMNS) * ROWS;
     const bool idle = y >= tile_height;
     // Of the alpha channel, each thread's own. That channel is computed first where there is one.
-    float* means = tile + pitch * (tile_height + height - 1) + y * TILE_WIDTH + x;
+    float* means = tile + pitch * rows + y * TILE_WIDTH + x;
+    const int left = x0 - width / 2, above = y0 - height / 2;
+    const Positions* positions = is_inside(job, left, above, columns, rows) ? nullptr : &shared.positions;
+    if (positions) {
+        find_positions(shared.positions.of_column, columns, frame.border, left, job.width);
+        find_positions(shared.positions.of_row, rows, frame.border, above, job.height);
+    }
     for (int n = job.alpha >= 0 ? -1 : 0; n < static_cast<int>(job.channel_count); ++n) {
         if (n >= 0 && (job.channels[n].action != CUDACONV_FILTER || n == job.alpha)) continue;
         const CudaconvChannel& channel = job.channels[n < 0 ? job.alpha : n];
         const bool premultiply = n >= 0 && job.alpha >= 0;
         __syncthreads();
-        load_tile<Sample>(tile, pitch, columns, tile_height + height - 1, frame, job, channel, premultiply,
-                          x0 - width / 2, y0 - height / 2, threadIdx.x, TILE_THREADS);
-        __syncthreads();
-        if (idle) continue;
+        fill_tile<Sample>(tile, pitch, columns, rows, frame, job, channel, premultiply, positions, left, above);
 
-        Sums sums, first;
+        const float* own = tile + y * pitch;
+        Sums<ROWS> sums;
+        if (launch.kernel_count == 1) sum(sums, launch.kernels[0], all_weights, weights, own, pitch, x, idle);
 #pragma unroll 1
-        for (u32 k = 0; k < launch.kernel_count; ++k) {
-            sum_tile(sums, launch.kernels[k], weights, tile + y * pitch, pitch, x);
+        for (int h = 0; h < ROWS; ++h) {
+            float results[COLUMNS];
 #pragma unroll
-            for (int h = 0; h < ROWS; ++h)
+            for (int o = 0; o < COLUMNS; ++o) results[o] = sums[0][o];
+            if (launch.kernel_count == 1) {
+                // The next moves up, so that the code for a row is there once.
 #pragma unroll
-                for (int o = 0; o < COLUMNS; ++o) {
-                    if (k == 1) sums[h][o] = magnitude(first[h][o], sums[h][o]);
-                    first[h][o] = sums[h][o];
+                for (int k = 0; k + 1 < ROWS; ++k)
+#pragma unroll
+                    for (int o = 0; o < COLUMNS; ++o) sums[k][o] = sums[k + 1][o];
+            } else {
+                Sums<1> both[2];
+#pragma unroll 1
+                for (int k = 0; k < 2; ++k) {
+#pragma unroll
+                    for (int o = 0; o < COLUMNS; ++o) both[1][0][o] = both[0][0][o];
+                    sum(both[0], launch.kernels[k], all_weights, weights, own + h * pitch, pitch, x, idle);
                 }
-        }
 #pragma unroll
-        for (int h = 0; h < ROWS; ++h)
+                for (int o = 0; o < COLUMNS; ++o) results[o] = magnitude(both[1][0][o], both[0][0][o]);
+            }
+            if (idle || y0 + y + h >= static_cast<int>(job.height)) continue;
 #pragma unroll
             for (int o = 0; o < COLUMNS; ++o) {
-                sums[h][o] = divided(launch, sums[h][o]);
-                if (n < 0) means[h * TILE_WIDTH + o] = sums[h][o];
-                if (premultiply) sums[h][o] = unpremultiplied(sums[h][o], means[h * TILE_WIDTH + o]);
+                results[o] = divided(launch, results[o]);
+                float& mean = means[h * TILE_WIDTH + o];
+                if (n < 0) mean = results[o];
+                if (premultiply) results[o] = unpremultiplied(results[o], mean);
             }
-        write_tile<Sample>(launch, job, channel, sums, x0 + x, y0 + y);
+            write_row<Sample>(launch, job, channel, results, x0 + x, y0 + y + h);
+        }
     }
 }
 
@@ -264,13 +472,13 @@ extern __shared__ float4 shared[];
 #ifdef CONVOLVE_TILE_U8
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
     convolve_tile_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    tile_job<u8>(launch, reinterpret_cast<float*>(shared));
+    tile_job<u8>(launch, reinterpret_cast<Shared&>(shared));
 }
 #endif
 
 #ifdef CONVOLVE_TILE_U16
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
     convolve_tile_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    tile_job<u16>(launch, reinterpret_cast<float*>(shared));
+    tile_job<u16>(launch, reinterpret_cast<Shared&>(shared));
 }
 #endif

@@ -290,6 +290,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
     weights.resize(end, 0.0);
 }
 
+#[path = "abi/band.rs"]
+pub mod band;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]

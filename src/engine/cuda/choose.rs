@@ -52,7 +52,10 @@ pub fn kernel(
             return Some(by_levels(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
-        (_, Algorithm::Tile) => (ConvolveTileU8, ConvolveTileU16),
+        (_, Algorithm::Tile) => (
+            by_bands(layout, job, capability).unwrap_or(ConvolveTileU8),
+            ConvolveTileU16,
+        ),
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job, capability).unwrap_or(SeparableU8),
             separable_of_words(layout, job).unwrap_or(SeparableU16),
@@ -283,6 +286,42 @@ fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     })
 }
 
+/// The kernel on the matrix units that computes `job`, if it is not separable, of small whole numbers
+/// and has whole sums.
+fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return None;
+    };
+    let Taps::Full { weights, .. } = &kernel.taps else {
+        return None;
+    };
+    let filtered = (job.actions.iter()).filter(|action| matches!(action, Action::Filter { .. }));
+    let whole_levels = (job.actions.iter()).all(|action| match action {
+        Action::Filter { zero, .. } => zero.fract() == 0.0,
+        Action::Copy | Action::Fill(_) => true,
+    });
+    let needs = Needs {
+        others: match job.group.is_packed(1) {
+            true => filtered.count().saturating_sub(1),
+            false => 0,
+        },
+        ..Needs::default()
+    };
+    let by_bands = Kernel::ConvolveMatrixU8;
+    let can = layout.sample == Sample::U8
+        && is_in_rows(layout, job)
+        && !job.premultiply
+        && edge_is_code(layout, job)
+        && whole_levels
+        && weights
+            .iter()
+            .all(|weight| (-128.0..=127.0).contains(weight))
+        && kernel.sums_are_whole(layout.max_code() as f32)
+        && capability >= by_bands.module().needed_capability()
+        && by_bands.fits(radius(&job.operation), needs);
+    can.then_some(by_bands)
+}
+
 /// Whether sums of code values are divided by a power of two, and a whole number is added to the quotient,
 /// so that one rounding of both together is as good as one after each.
 fn leaves_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
@@ -309,6 +348,7 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     let needs = Needs {
         premultiplied: job.premultiply,
         joint: filtered().any(|(channel, _)| joint(channel)),
+        ..Needs::default()
     };
     let radius = (bilateral.radius_x, bilateral.radius_y);
     let all_joint = filtered().all(|(channel, _)| joint(channel));

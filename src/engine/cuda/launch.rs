@@ -172,6 +172,10 @@ impl Launches {
         match kernel.weights() {
             Weights::Device => (self.weights).extend(weights.iter().map(|weight| weight.to_bits())),
             Weights::Matrices => self.weights.extend(matrices(&job.operation)),
+            Weights::Bands => {
+                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
+                self.weights.extend(matrices(&job.operation));
+            }
             Weights::Inline if weights.len() > INLINE_WEIGHTS => {
                 return Err(format!(
                     "{} weights; a launch takes {INLINE_WEIGHTS}",

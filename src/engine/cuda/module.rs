@@ -32,6 +32,7 @@ pub fn ptx(module: Module) -> &'static str {
         Module::Direct3Packed422 => file!("direct3_422"),
         Module::Direct3MagnitudePacked422 => file!("direct3_magnitude_422"),
         Module::ConvolveNaive => file!("convolve_naive"),
+        Module::ConvolveMatrixU8 => file!("convolve_matrix_u8"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),
         Module::SeparableU8 => file!("separable_u8"),

@@ -67,7 +67,12 @@ fn filters() -> Vec<(&'static str, FilterSpec)> {
         radius,
         ..FilterSpec::default()
     };
-    let matrix: String = (0..225).map(|i| format!("{} ", i * 29 % 17 - 7)).collect();
+    let weights = || (0..225).map(|i| i * 29 % 17 - 7);
+    let matrix: String = weights().map(|weight| format!("{weight} ")).collect();
+    // No power of ten makes these whole.
+    let fractions: String = weights()
+        .map(|weight| format!("{} ", f64::from(weight) / 3.0))
+        .collect();
     vec![
         ("gauss3", of(Kernel::Gauss3, 0)),
         ("gauss7", of(Kernel::Gauss7, 0)),
@@ -77,6 +82,13 @@ fn filters() -> Vec<(&'static str, FilterSpec)> {
             "custom15x15",
             FilterSpec {
                 matrix: Some(matrix.parse().expect("225 numbers")),
+                ..of(Kernel::Custom, 0)
+            },
+        ),
+        (
+            "fractions15x15",
+            FilterSpec {
+                matrix: Some(fractions.parse().expect("225 numbers")),
                 ..of(Kernel::Custom, 0)
             },
         ),

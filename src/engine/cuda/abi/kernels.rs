@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, fast, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +25,9 @@ pub enum Weights {
     /// From `inline_weights`, and from device memory at `weights` the
     /// [matrices](super::matrix::table) of the first kernel.
     Matrices,
+    /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
+    /// kernel.
+    Bands,
 }
 
 /// How many weights a kernel takes.
@@ -91,6 +94,7 @@ modules! {
     Direct3Packed422 = "direct3_422",
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
     ConvolveNaive = "convolve_naive",
+    ConvolveMatrixU8 = "convolve_matrix_u8",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
@@ -123,7 +127,8 @@ impl Module {
     /// The compute capability that it needs, major and minor.
     pub fn needed_capability(self) -> (u32, u32) {
         match self {
-            Module::SeparableMatrixU8
+            Module::ConvolveMatrixU8
+            | Module::SeparableMatrixU8
             | Module::SeparableMatrixLargeU8
             | Module::SeparableMatrixDividedU8 => (8, 0),
             _ => (7, 5),
@@ -186,9 +191,13 @@ kernels! {
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
+    /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
+    /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
+    ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// Shared-memory tile with halo: any linear kernel.
-    ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16];
-    ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16];
+    ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
+    ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     /// Both passes fused: separable kernels up to 65 + 65 taps.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), [32];
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), [32];
@@ -274,14 +283,28 @@ pub struct Needs {
     pub premultiplied: bool,
     /// One of them has channels with one joint weight.
     pub joint: bool,
+    /// The most filtered channels of one that is packed, but for the first.
+    pub others: usize,
 }
 
 impl Needs {
-    fn of(jobs: &[Job]) -> Needs {
+    /// What `jobs` ask.
+    pub fn of(jobs: &[Job]) -> Needs {
         Needs {
             premultiplied: jobs.iter().any(|job| job.alpha >= 0),
             joint: jobs.iter().any(|job| job.joint != 0),
+            others: (jobs.iter().map(others)).max().unwrap_or(0),
         }
+    }
+}
+
+/// The filtered channels of a packed job, but for the first.
+fn others(job: &Job) -> usize {
+    let channels = &job.channels[..job.channel_count as usize];
+    let filtered = (channels.iter()).filter(|channel| channel.action == action::FILTER);
+    match job.packed {
+        1 => filtered.count().saturating_sub(1),
+        _ => 0,
     }
 }
 
@@ -319,7 +342,17 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
         ConvolveTileU8 | ConvolveTileU16 => {
             let tile = (64 + width.next_multiple_of(8)) * rows;
             let means = if needs.premultiplied { 64 * height } else { 0 };
-            tile + means
+            // Weights, and positions of 16 bits of columns and rows of the largest tile.
+            let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
+            1024 + (positions / 2).next_multiple_of(4) + tile + means
+        }
+        ConvolveMatrixU8 => {
+            // Matrices, positions of columns and rows, and a plane of bytes for each channel.
+            let matrices = 16 * 32 * 4;
+            let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
+            let pitch = 128 + 32 * band::slices(width) - 16;
+            let planes = (1 + needs.others) * pitch * rows / 4;
+            matrices + (positions / 2).next_multiple_of(4) + planes
         }
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));
@@ -333,7 +366,13 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
         }
         BilateralJointU8 => {
             let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
-            exponents + (32 + 2 * radius.0) * rows
+            let pixels = match radius.0.max(radius.1) {
+                // Channels apart.
+                0..=8 => 4 * (32 + 2 * 8) * rows,
+                _ => (32 + 2 * radius.0) * rows,
+            };
+            // What is not dynamic: a byte for each column of the window.
+            exponents + pixels + 12
         }
         BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
             by_levels(height, radius, size_of::<u8>())
@@ -401,7 +440,10 @@ impl Kernel {
             self,
             Direct3U16 | Direct3MagnitudeU16 | SeparableU16R3 | SeparableU16R4 | SeparableU16R8
         );
-        of_words || self.takes_packed_422() || self.parameter() == Parameter::Direct3
+        of_words
+            || self.takes_packed_422()
+            || self.parameter() == Parameter::Direct3
+            || self.weights() == Weights::Bands
     }
 
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples

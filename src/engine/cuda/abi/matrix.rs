@@ -13,7 +13,7 @@ pub const MATRIX_RADIUS: usize = 4;
 /// Largest sum of the weights across.
 pub const MATRIX_SUM: f32 = 257.0;
 
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 /// Words of a thread: of the weights across for each number of channels, and of those down.
 const ACROSS: usize = 16;
 const DOWN: usize = 4;
@@ -54,7 +54,7 @@ fn weight(weights: &[f32], distance: i32) -> u8 {
 }
 
 /// The row of a first operand that a register of a lane is of, and the first column of its four bytes.
-fn place(lane: usize, register: usize) -> (usize, usize) {
+pub(super) fn place(lane: usize, register: usize) -> (usize, usize) {
     (
         lane / 4 + register % 2 * 8,
         lane % 4 * 4 + register / 2 * 16,

@@ -304,6 +304,7 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
         Needs {
             premultiplied: true,
             joint: true,
+            ..Needs::default()
         },
     );
     for kernel in [
@@ -316,6 +317,14 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
             "{kernel:?}"
         );
     }
+    let channels = |count: usize| Needs {
+        others: count - 1,
+        ..one
+    };
+    assert!(Kernel::ConvolveMatrixU8.fits(all, one));
+    assert!(Kernel::ConvolveMatrixU8.fits((22, 22), channels(3)));
+    assert!(!Kernel::ConvolveMatrixU8.fits((23, 23), channels(3)));
+    assert!(Kernel::ConvolveMatrixU8.fits((12, 12), channels(4)));
     assert!(Kernel::BilateralTileU16.fits(all, one));
     assert!(Kernel::BilateralTileU16.fits((27, 27), several));
     assert!(!Kernel::BilateralTileU16.fits((28, 28), several));

@@ -296,11 +296,11 @@ fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
 
 #[test]
 fn full_kernels_are_for_tiles() {
-    let custom = FilterSpec {
-        matrix: "1 2 3; 4 5 6; 7 8 10".parse().ok(),
+    let fractions = FilterSpec {
+        matrix: "1 2 3; 4 5 6; 7 8 0.1234567".parse().ok(),
         ..of(Custom)
     };
-    assert_eq!(kernels(Format::Gray8, &custom), [ConvolveTileU8]);
+    assert_eq!(kernels(Format::Gray8, &fractions), [ConvolveTileU8]);
     let custom_of_five = FilterSpec {
         matrix: "1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1".parse().ok(),
         ..of(Custom)
@@ -315,6 +315,44 @@ fn full_kernels_are_for_tiles() {
         ..of(Gauss3)
     };
     assert_eq!(kernels(Format::Gray8, &naive), [ConvolveNaiveU8]);
+}
+
+#[test]
+fn full_kernels_of_small_whole_numbers_go_to_the_matrix_units() {
+    let custom = |matrix: &str| FilterSpec {
+        matrix: matrix.parse().ok(),
+        ..of(Custom)
+    };
+    let small = custom("1 2 3; 4 5 6; 7 8 10");
+    assert_eq!(kernels(Format::Gray8, &small), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Nv12, &small), [ConvolveMatrixU8; 2]);
+    assert_eq!(kernels(Format::Rgb, &small), [ConvolveMatrixU8]);
+    assert_eq!(
+        kernels_on((7, 5), Format::Gray8, (64, 48), &small),
+        [ConvolveTileU8]
+    );
+    // Samples with others in between, 16 bits, weights beyond a byte, premultiplication.
+    let of_five = custom("1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1");
+    assert_eq!(kernels(Format::Yuy2, &of_five), [ConvolveTileU8; 2]);
+    assert_eq!(kernels(Format::Gray16Le, &of_five), [ConvolveTileU16]);
+    let large = |weight: i32| custom(&format!("1 2 3; 4 5 6; 7 8 {weight}"));
+    assert_eq!(kernels(Format::Gray8, &large(-128)), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveTileU8]);
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..custom("1 2 3; 4 5 6; 7 8 10")
+    };
+    assert_eq!(kernels(Format::Rgba, &premultiplied), [ConvolveTileU8]);
+    // As many channels as there is room for.
+    let weights = (0..31 * 31).map(|at| format!("{} ", at * 29 % 17));
+    let largest = custom(&weights.collect::<String>());
+    assert_eq!(kernels(Format::Gray8, &largest), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Rgba, &largest), [ConvolveMatrixU8]);
+    let with_alpha = FilterSpec {
+        alpha: spec::Alpha::Filter,
+        ..largest
+    };
+    assert_eq!(kernels(Format::Rgba, &with_alpha), [ConvolveTileU8]);
 }
 
 #[test]

@@ -152,18 +152,17 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
     (Parameter::Convolve(launch), weights)
 }
 
-/// The weights of a separable kernel as the matrix units take them; nothing of other operations.
+/// The weights of a kernel as the matrix units take them; nothing of other operations.
 pub fn matrices(operation: &Operation) -> Vec<u32> {
-    match operation {
-        Operation::Correlate(Correlation {
-            taps:
-                Taps::Separable {
-                    horizontal,
-                    vertical,
-                },
-            ..
-        }) => abi::matrix::table(horizontal, vertical),
-        _ => Vec::new(),
+    let Operation::Correlate(kernel) = operation else {
+        return Vec::new();
+    };
+    match &kernel.taps {
+        Taps::Separable {
+            horizontal,
+            vertical,
+        } => abi::matrix::table(horizontal, vertical),
+        Taps::Full { width, weights, .. } => abi::band::table(weights, *width),
     }
 }
 

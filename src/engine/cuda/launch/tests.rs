@@ -51,6 +51,24 @@ fn planes_of_one_operation_share_a_launch_and_copies_join_it() {
 }
 
 #[test]
+fn small_whole_numbers_are_there_as_weights_and_behind_them_as_matrices() {
+    let custom = FilterSpec {
+        matrix: "1 -2 3; 4 5 6; 7 8 10".parse().ok(),
+        ..spec(Preset::Custom)
+    };
+    let launches = launches(gst_video::VideoFormat::A420, &custom);
+    let kernels: Vec<Kernel> = launches.kernels().collect();
+    assert_eq!(kernels, [Kernel::ConvolveMatrixU8]);
+    let lines = [
+        1.0, -2.0, 3.0, 0.0, 4.0, 5.0, 6.0, 0.0, 7.0, 8.0, 10.0, 0.0f32,
+    ];
+    let table = abi::band::table(&[1.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0], 3);
+    let expected: Vec<u32> = (lines.map(f32::to_bits).into_iter()).chain(table).collect();
+    assert_eq!(launches.weights(), expected);
+    assert_eq!(jobs(&launches, false).len(), 4);
+}
+
+#[test]
 fn subsampled_planes_have_a_bilateral_of_their_own() {
     let launches = launches(gst_video::VideoFormat::I420, &spec(Preset::Bilateral));
     let jobs: Vec<usize> = launches.steps.iter().map(|step| step.jobs.len()).collect();

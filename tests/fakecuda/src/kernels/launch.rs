@@ -9,7 +9,7 @@ use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, FastLaunch, Frame,
     INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Needs, Parameter, Weights,
-    action, border, distance, line_length, matrix, packed, sample,
+    action, band, border, distance, line_length, matrix, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -89,7 +89,7 @@ impl Launch {
             filter.check();
             limits::check(kernel, &filter);
             weights = filter.find_weights(kernel, memory, context);
-            matrices = filter.find_matrices(kernel, memory, context);
+            matrices = filter.find_matrices(kernel, weights.as_ref(), memory, context);
         }
         Launch {
             filter,
@@ -178,11 +178,7 @@ impl Launch {
         let held: Vec<f32>;
         let weights: &[f32] = match (&self.weights, &self.filter) {
             (Some((device, rows)), _) => {
-                let bytes = device.read(rows);
-                let floats = bytes.chunks_exact(4);
-                held = floats
-                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                    .collect();
+                held = read_floats(device, rows);
                 &held
             }
             (None, Filter::Linear(launch)) => &launch.inline_weights,
@@ -332,7 +328,7 @@ impl Filter {
         context: Handle,
     ) -> Option<(Device, Rows)> {
         let end = self.weight_end();
-        if kernel.weights() != Weights::Device {
+        if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
             if end > INLINE_WEIGHTS {
                 violation!("{end} weights do not fit into the launch");
             }
@@ -354,31 +350,48 @@ impl Filter {
 impl Filter {
     /// The matrices of a kernel that multiplies by them. They were there before the launch; ends the
     /// process when they are not those of the weights.
-    fn find_matrices(&self, kernel: Kernel, memory: &Memory, context: Handle) -> Option<Rows> {
+    fn find_matrices(
+        &self,
+        kernel: Kernel,
+        weights: Option<&(Device, Rows)>,
+        memory: &Memory,
+        context: Handle,
+    ) -> Option<Rows> {
         let Filter::Linear(launch) = self else {
             return None;
         };
-        if kernel.weights() != Weights::Matrices {
-            return None;
-        }
         let taps = &launch.kernels[0];
-        let weights = &launch.inline_weights[taps.first as usize..];
-        let across = &weights[..taps.width as usize];
-        let down = &weights[line_length(across.len())..][..taps.height as usize];
-        let sum = across.iter().sum::<f32>() * down.iter().sum::<f32>();
+        let (table, sum, at) = match kernel.weights() {
+            Weights::Matrices => {
+                let weights = &launch.inline_weights[taps.first as usize..];
+                let across = &weights[..taps.width as usize];
+                let down = &weights[line_length(across.len())..][..taps.height as usize];
+                let sum = across.iter().sum::<f32>() * down.iter().sum::<f32>();
+                (matrix::table(across, down), sum, launch.weights)
+            }
+            Weights::Bands => {
+                let (device, rows) = weights?;
+                let lines = read_floats(device, rows);
+                let lines = lines.chunks_exact(line_length(taps.width as usize));
+                let weights: Vec<f32> = lines
+                    .flat_map(|line| &line[..taps.width as usize])
+                    .copied()
+                    .collect();
+                check_small_whole(&weights);
+                let sum = weights.iter().sum();
+                let table = band::table(&weights, taps.width as usize);
+                (table, sum, rows.end())
+            }
+            Weights::Inline | Weights::Device => return None,
+        };
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
         }
-        let expected: Vec<u8> = (matrix::table(across, down).iter())
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        let rows = Rows::bytes(launch.weights, expected.len() as u64);
+        let expected: Vec<u8> = (table.iter()).flat_map(|word| word.to_le_bytes()).collect();
+        let rows = Rows::bytes(at, expected.len() as u64);
         let device = memory.device(&rows, context, "the matrices");
-        if !launch.weights.is_multiple_of(16) || device.read(&rows) != expected {
-            violation!(
-                "the matrices at {:#x} are not those of {taps:?}",
-                launch.weights
-            );
+        if !at.is_multiple_of(16) || device.read(&rows) != expected {
+            violation!("the matrices at {at:#x} are not those of {taps:?}");
         }
         Some(rows)
     }
@@ -586,6 +599,25 @@ fn check_linear(launch: &ConvolveLaunch) {
             launch.divisor
         );
     }
+}
+
+/// Ends the process unless all are whole numbers from -128 to 127 whose sums with bytes float32 holds.
+fn check_small_whole(weights: &[f32]) {
+    let small = |weight: &f32| weight.fract() == 0.0 && (-128.0..=127.0).contains(weight);
+    let magnitudes: f64 = (weights.iter())
+        .map(|&weight| f64::from(weight.abs()))
+        .sum();
+    if !weights.iter().all(small) || magnitudes * 255.0 >= f64::from(1 << 24) {
+        violation!("weights that are no small whole numbers");
+    }
+}
+
+fn read_floats(device: &Device, rows: &Rows) -> Vec<f32> {
+    let bytes = device.read(rows);
+    let floats = bytes.chunks_exact(4);
+    floats
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect()
 }
 
 fn check_bilateral(launch: &BilateralLaunch) {

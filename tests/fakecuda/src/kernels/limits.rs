@@ -95,6 +95,19 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             unless(in_rows_of_bytes(frame), "such rows");
         }
+        // Its weights are looked at where its matrices are.
+        ConvolveMatrixU8 => {
+            unless(filter.kernel_count() == 1, "magnitudes");
+            unless(!filter.is_separable(), "kernels of rank 1");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+            let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
+            unless(whole, "such zero levels");
+            unless(in_rows_of_bytes(frame), "such rows");
+        }
         SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
             let (fits, text) = within(match kernel {
                 SeparableU8R1 => 1,
@@ -162,11 +175,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
 }
 
 fn needs(frame: &Frame) -> Needs {
-    let jobs = || frame.jobs[..frame.job_count as usize].iter();
-    Needs {
-        premultiplied: jobs().any(|job| job.alpha >= 0),
-        joint: jobs().any(|job| job.joint != 0),
-    }
+    Needs::of(&frame.jobs[..frame.job_count as usize])
 }
 
 fn is_joint(job: &Job, index: usize) -> bool {
