@@ -9,9 +9,9 @@ use crate::latency::ServiceEstimate;
 
 /// Event times are milliseconds in float32: a second after the reference they are exact to 60 ns.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// A reference whose moment is known less exactly is tried again, a few times, and soon.
+/// A reference whose moment is known less exactly is renewed sooner, and the first is tried a few times.
 const GOOD_BRACKET: Duration = Duration::from_micros(30);
-const RENEWAL_OF_POOR: Duration = Duration::from_millis(50);
+const RENEWAL_OF_POOR: Duration = Duration::from_millis(250);
 const TRIALS: usize = 3;
 const WATCHED_AT_MOST: Duration = Duration::from_micros(200);
 
@@ -69,7 +69,9 @@ impl Clock {
             return Ok(reference.clone());
         }
         let mut best = self.measure(current)?;
-        for _ in 1..TRIALS {
+        // Later ones are made while a frame waits.
+        let more = if newest.is_none() { TRIALS - 1 } else { 0 };
+        for _ in 0..more {
             if best.bracket < GOOD_BRACKET {
                 break;
             }
