@@ -182,7 +182,7 @@ part_failed() {
       esac </dev/null
     done < <(grep -B1 '^result = "failed"' "$kept/$part.toml" | sed -n 's/^name = "\(.*\)"/\1/p')
     wait
-    awk 'BEGIN { RS = ""; ORS = "\n\n" } !/result = "failed"/' "$kept/$part.toml" >"$scratch/kept.toml"
+    awk 'BEGIN { RS = ""; ORS = "\n\n" } !/result = "failed"/ || /name = "[^"]* [^"]*"/' "$kept/$part.toml" >"$scratch/kept.toml"
     { echo; cat "$scratch/kept.toml" "$again"; } >"$kept/$part.toml"
   done
 }

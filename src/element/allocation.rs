@@ -22,12 +22,15 @@ pub struct OutputPool {
 
 impl OutputPool {
     /// Whether one of its buffers can be written, if it has one now: some that devices fill cannot.
-    fn try_buffer(&self, format: &Format) -> Result<(), MapError> {
+    fn try_buffer(&self, format: &Format) -> Result<(), String> {
         let at_once =
             gst::BufferPoolAcquireParams::with_flags(gst::BufferPoolAcquireFlags::DONTWAIT);
         match self.pool.acquire_buffer(Some(&at_once)) {
-            Ok(buffer) => map_output(buffer, &format.info, &format.layout).map(drop),
-            Err(_) => Ok(()),
+            Ok(buffer) => map_output(buffer, &format.info, &format.layout)
+                .map(drop)
+                .map_err(|error| error.to_string()),
+            Err(gst::FlowError::Eos | gst::FlowError::Flushing) => Ok(()),
+            Err(error) => Err(error.to_string()),
         }
     }
 }
@@ -78,7 +81,9 @@ pub fn propose(
 }
 
 /// Takes the pool for the output: downstream's if it offers one that accepts the caps and whose
-/// buffers the host can write, so that downstream has to copy nothing, else one of our own.
+/// buffers the host can write, so that downstream has to copy nothing, else one of our own. Before
+/// something is asked of a pool, `make_known` tells who could end that; it is false where there is nothing
+/// to ask for any more.
 ///
 /// # Errors
 /// When no pool can be set up, which means that memory is short.
@@ -87,6 +92,7 @@ pub fn decide(
     format: &Format,
     engine: &dyn Engine,
     depth: u32,
+    make_known: impl Fn(&gst::BufferPool) -> bool,
 ) -> Result<OutputPool, gst::glib::BoolError> {
     let Format { caps, info, .. } = format;
     let mut query = gst::query::Allocation::new(Some(caps), true);
@@ -112,6 +118,9 @@ pub fn decide(
                 limited: max != 0,
                 video_meta,
             };
+            if !make_known(&pool.pool) {
+                return Ok(pool);
+            }
             match pool.try_buffer(format) {
                 Ok(()) => return Ok(pool),
                 Err(error) => {

@@ -8,7 +8,6 @@ use gst::prelude::*;
 use gst::subclass::prelude::*;
 
 use super::CAT;
-use super::negotiation::Small;
 use super::queue::Queue;
 use super::report::Reporter;
 use super::settings::{PROPERTIES, Settings, needs_ready};
@@ -30,7 +29,7 @@ pub struct CudaConv {
     /// From NULL→READY to READY→NULL; replaced when an engine fails and another goes on.
     pub(super) engine: Mutex<Option<Arc<dyn Engine>>>,
     /// Of a stream whose frames are too small for the GPU, from its caps on: the CPU.
-    pub(super) small: Mutex<Small>,
+    pub(super) small: Mutex<Option<Arc<dyn Engine>>>,
     /// What was asked for at NULL→READY, and what it gave.
     opened: Mutex<Option<(Request, Opened)>>,
     pub(super) queue: Arc<Queue<Item>>,
@@ -415,11 +414,11 @@ impl ElementImpl for CudaConv {
                 lock(&self.output_pool).take();
                 let stream = std::mem::take(&mut *lock(&self.stream));
                 drop(stream);
-                lock(&self.small).in_use = false;
+                self.set_small(None);
             }
             gst::StateChange::ReadyToNull => {
                 let engine = (lock(&self.engine).take(), lock(&self.opened).take());
-                drop((engine, std::mem::take(&mut *lock(&self.small))));
+                drop(engine);
             }
             _ => (),
         }

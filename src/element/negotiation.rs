@@ -16,6 +16,7 @@ use super::streaming::{Filter, Format, Item, Stream};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request, crossover};
 use crate::filter::plan::{Plan, PlanError};
+use crate::filter::spec::Method;
 use crate::filter::{FilterSpec, Layout};
 use crate::latency::ServiceForecast;
 
@@ -35,13 +36,6 @@ pub(super) struct Wanted {
     pub engine: Arc<dyn Engine>,
     pub settings: Arc<Settings>,
     serial: u64,
-}
-
-/// The engine of streams of small frames, and whether the stream is one; opened for the first.
-#[derive(Default)]
-pub(super) struct Small {
-    engine: Option<Arc<dyn Engine>>,
-    pub(super) in_use: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +126,11 @@ impl CudaConv {
         failure: EngineError,
     ) -> Result<Arc<dyn Engine>, EngineError> {
         let current = lock(&self.engine).clone();
+        if lock(&self.small).is_some() {
+            // It was the CPU that failed.
+            self.set_small(None);
+            return current.ok_or(failure);
+        }
         if let Some(cpu) = current.filter(|engine| engine.backend() == "cpu") {
             return Ok(cpu);
         }
@@ -153,11 +152,8 @@ impl CudaConv {
 
     /// The engine that filters the stream.
     pub(super) fn engine_in_use(&self) -> Option<Arc<dyn Engine>> {
-        let small = lock(&self.small);
-        match &small.engine {
-            Some(engine) if small.in_use => Some(engine.clone()),
-            _ => lock(&self.engine).clone(),
-        }
+        let small = lock(&self.small).clone();
+        small.or_else(|| lock(&self.engine).clone())
     }
 
     /// Under `backend=auto` a stream of small frames, to which a GPU is no help, goes to the CPU.
@@ -167,23 +163,25 @@ impl CudaConv {
         let for_cpu = settings.backend == Backend::Auto
             && opened.backend() != "cpu"
             && crossover::is_for_cpu(&settings.filter, &format.layout);
-        let mut small = lock(&self.small);
-        small.in_use = false;
-        if !for_cpu {
-            return Ok(());
-        }
-        if small.engine.is_none() {
-            match CpuEngine::new() {
-                Ok(engine) => small.engine = Some(Arc::new(engine)),
-                Err(error) => {
-                    gst::warning!(CAT, imp = self, "{error}; the GPU does it, too");
-                    return Ok(());
-                }
+        let small = match for_cpu.then(CpuEngine::new) {
+            Some(Ok(engine)) => {
+                gst::info!(CAT, imp = self, "frames of this size are for the CPU");
+                Some(Arc::new(engine) as Arc<dyn Engine>)
             }
-        }
-        small.in_use = true;
-        gst::info!(CAT, imp = self, "frames of this size are for the CPU");
+            Some(Err(error)) => {
+                gst::warning!(CAT, imp = self, "{error}; the GPU does it, too");
+                None
+            }
+            None => None,
+        };
+        self.set_small(small);
         Ok(())
+    }
+
+    pub(super) fn set_small(&self, engine: Option<Arc<dyn Engine>>) {
+        // The one before goes when no lock is held: its threads end.
+        let before = std::mem::replace(&mut *lock(&self.small), engine);
+        drop(before);
     }
 
     fn read_caps(&self, caps: &gst::Caps) -> Result<Format, gst::FlowError> {
@@ -254,8 +252,20 @@ impl CudaConv {
             stream.serial = wanted.serial;
             return Ok(filter);
         }
-        match make_filter(&wanted.settings.filter, &format, &wanted.engine, false) {
-            Ok(Some(made)) => Ok(self.install(stream, made, wanted.serial)),
+        // The CPU was taken for a small frame and the best method; others are for the GPU.
+        let leaves_cpu =
+            wanted.settings.filter.method != Method::Auto && lock(&self.small).is_some();
+        let engine = match leaves_cpu {
+            true => lock(&self.engine).clone().ok_or(gst::FlowError::Flushing)?,
+            false => wanted.engine.clone(),
+        };
+        match make_filter(&wanted.settings.filter, &format, &engine, false) {
+            Ok(Some(made)) => {
+                if leaves_cpu {
+                    self.set_small(None);
+                }
+                Ok(self.install(stream, made, wanted.serial))
+            }
             // Still loading: the old values apply, the next frame asks again.
             Ok(None) => Ok(filter),
             Err(error) => {
@@ -290,7 +300,12 @@ impl CudaConv {
         self.src_pad.check_reconfigure();
         stream.pool = None;
         let depth = self.settings().depth;
-        let pool = allocation::decide(&self.src_pad, format, engine, depth);
+        // A flush or a stop wakes whoever waits in the pool that is known here.
+        let make_known = |pool: &gst::BufferPool| {
+            *lock(&self.output_pool) = Some(pool.clone());
+            self.queue.peek_flow() != Err(gst::FlowError::Flushing)
+        };
+        let pool = allocation::decide(&self.src_pad, format, engine, depth, make_known);
         let pool = pool.map_err(|error| {
             if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
                 return gst::FlowError::Flushing;
@@ -303,7 +318,7 @@ impl CudaConv {
             );
             gst::FlowError::Error
         })?;
-        *lock(&self.output_pool) = Some(pool.pool.clone());
+        make_known(&pool.pool);
         stream.pool = Some(pool);
         Ok(())
     }

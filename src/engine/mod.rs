@@ -64,7 +64,10 @@ pub fn open(request: Request) -> Result<Opened, EngineError> {
     let reason = match request.backend {
         Backend::Cpu => "backend=cpu".into(),
         Backend::Cuda => return Ok(open_cuda(&request, "backend=cuda")?),
-        Backend::Auto => match open_cuda(&request, "backend=auto, and the GPU works") {
+        Backend::Auto => match open_cuda(
+            &request,
+            "backend=auto, and the GPU works; streams of small frames go to the CPU",
+        ) {
             Ok(opened) => return Ok(opened),
             Err(error) => error.to_string(),
         },

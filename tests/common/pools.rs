@@ -14,8 +14,8 @@ pub const GUARD: u8 = 0xa5;
 
 mod imp {
     use super::*;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Condvar, Mutex};
 
     /// Buffers whose planes start late and whose rows are longer than needed, as VideoMeta says.
     #[derive(Default)]
@@ -120,6 +120,52 @@ mod imp {
         }
     }
 
+    /// A pool that has nothing and waits for some until a flush, whatever it is asked.
+    #[derive(Default)]
+    pub struct StubbornPool {
+        pub(super) state: Mutex<Stubborn>,
+        pub(super) changed: Condvar,
+    }
+
+    #[derive(Default)]
+    pub struct Stubborn {
+        pub(super) asked: bool,
+        flushing: bool,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for StubbornPool {
+        const NAME: &'static str = "CudaConvTestStubbornPool";
+        type Type = super::StubbornPool;
+        type ParentType = gst::BufferPool;
+    }
+
+    impl ObjectImpl for StubbornPool {}
+    impl GstObjectImpl for StubbornPool {}
+
+    impl BufferPoolImpl for StubbornPool {
+        fn acquire_buffer(
+            &self,
+            _params: Option<&gst::BufferPoolAcquireParams>,
+        ) -> Result<gst::Buffer, gst::FlowError> {
+            let mut state = self.state.lock().expect("not poisoned");
+            state.asked = true;
+            self.changed.notify_all();
+            let waited = self.changed.wait_while(state, |state| !state.flushing);
+            drop(waited.expect("not poisoned"));
+            Err(gst::FlowError::Flushing)
+        }
+
+        fn flush_start(&self) {
+            self.state.lock().expect("not poisoned").flushing = true;
+            self.changed.notify_all();
+        }
+
+        fn flush_stop(&self) {
+            self.state.lock().expect("not poisoned").flushing = false;
+        }
+    }
+
     /// A pool whose buffers somebody else makes, from their size.
     #[derive(Default)]
     pub struct MadePool {
@@ -214,6 +260,10 @@ glib::wrapper! {
 }
 
 glib::wrapper! {
+    pub struct StubbornPool(ObjectSubclass<imp::StubbornPool>) @extends gst::BufferPool, gst::Object;
+}
+
+glib::wrapper! {
     pub struct MadePool(ObjectSubclass<imp::MadePool>) @extends gst::BufferPool, gst::Object;
 }
 
@@ -248,6 +298,22 @@ impl RefusingPool {
 impl InertPool {
     pub fn make() -> gst::BufferPool {
         glib::Object::new::<InertPool>().upcast()
+    }
+}
+
+impl StubbornPool {
+    pub fn make() -> gst::BufferPool {
+        glib::Object::new::<StubbornPool>().upcast()
+    }
+
+    /// Waits until a buffer was asked of such a pool.
+    pub fn wait_asked(pool: &gst::BufferPool) {
+        let pool = pool
+            .downcast_ref::<StubbornPool>()
+            .expect("a stubborn pool");
+        let state = pool.imp().state.lock().expect("not poisoned");
+        let asked = pool.imp().changed.wait_while(state, |state| !state.asked);
+        drop(asked.expect("not poisoned"));
     }
 }
 

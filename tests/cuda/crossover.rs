@@ -3,7 +3,7 @@
 use gst::prelude::*;
 
 use crate::common::frames::{self, assert_raised, gray, gray_of};
-use crate::common::pads::Pads;
+use crate::common::pads::{Pads, texts};
 use crate::common::watchdog::watched;
 use crate::common::{cudaconv, stats};
 use crate::control::calls;
@@ -77,6 +77,38 @@ fn small_frames_go_to_the_gpu_where_it_is_asked_for() {
             pads.wait_buffers(3);
             assert_raised(&pads.buffers(), 0..3);
             assert_eq!(backend(&pads), "cuda");
+        });
+    });
+}
+
+/// Reported: a setting is refused because of the frames' size.
+#[test]
+fn a_method_that_is_asked_for_is_the_gpus_also_for_small_frames() {
+    on_test_driver!(&[], || {
+        watched(|| {
+            for asked_for_before in [true, false] {
+                let auto = [("backend", "auto"), ("kernel", "gauss3"), ("bias", "1")];
+                let pads = Pads::around(cudaconv(&auto));
+                if asked_for_before {
+                    pads.element.set_property_from_str("method", "tile");
+                }
+                pads.begin(&gray());
+                pads.push_all(0..3);
+                pads.element.set_property_from_str("method", "tile");
+                // The first may have to load a module, in whose time others pass.
+                let mut count = 3;
+                while backend(&pads) != "cuda" {
+                    pads.push_all([count]);
+                    count += 1;
+                    pads.wait_buffers(count as usize);
+                }
+                pads.push_all(count..count + 3);
+                pads.wait_buffers(count as usize + 3);
+                assert_raised(&pads.buffers(), 0..count + 3);
+                assert!(calls("cuLaunchKernel") > 0);
+                let warnings = texts(&pads.messages(), gst::MessageType::Warning);
+                assert!(warnings.is_empty(), "{warnings:?}");
+            }
         });
     });
 }

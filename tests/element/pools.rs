@@ -5,7 +5,7 @@ use gst::prelude::*;
 use crate::common::frames::{assert_raised, gray, raw};
 use crate::common::pads::Pads;
 use crate::common::picture::{formats, noise, read, write};
-use crate::common::pools::{self, InertPool, PaddedPool, RefusingPool};
+use crate::common::pools::{self, InertPool, PaddedPool, RefusingPool, StubbornPool};
 use crate::common::watchdog::watched;
 use crate::common::{cudaconv, raising};
 
@@ -250,6 +250,34 @@ fn allocation_parameters_of_downstream_do_no_harm() {
             pads.wait_buffers(6);
             assert_raised(&pads.buffers(), 0..6);
             assert!(pads.buffers().iter().all(|b| b.size() == 32 * 24));
+        }
+    });
+}
+
+/// Reported: a stop hangs where a sink's pool lets nobody go.
+#[test]
+fn a_stop_and_a_flush_return_while_a_pool_of_downstream_waits_whatever_it_is_asked() {
+    watched(|| {
+        for flush in [true, false] {
+            let pads = Pads::around(raising());
+            let pool = StubbornPool::make();
+            offer(&pads, &pool, 32 * 24, 1);
+            pads.play();
+            let src = pads.src.clone();
+            let upstream = std::thread::spawn(move || {
+                for event in [
+                    gst::event::StreamStart::new("test"),
+                    gst::event::Caps::new(&gray()),
+                ] {
+                    let _ = src.push_event(event);
+                }
+            });
+            StubbornPool::wait_asked(&pool);
+            match flush {
+                true => assert!(pads.src.push_event(gst::event::FlushStart::new())),
+                false => pads.stop(),
+            }
+            upstream.join().expect("upstream's thread comes back");
         }
     });
 }
