@@ -318,9 +318,10 @@ fn a_fifth_more_work_is_found_on_a_gpu_and_none_is_not() {
         memory: Memory::Pinned,
         ..Scenario::small("cuda")
     };
+    // So much work that most of it is done when all bands of the frame are there.
     let kernel = Scenario {
         kernel: Kernel::Bilateral,
-        radius: 7,
+        radius: 12,
         ..base.clone()
     };
     let foreign = Scenario {

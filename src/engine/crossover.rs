@@ -35,17 +35,17 @@ const CROSSOVERS: [Crossover; 3] = [
     Crossover {
         family: Family::Separable,
         bytes: 1.6e5,
-        words: 3.8e5,
+        words: 1.6e5,
     },
     Crossover {
         family: Family::Full,
-        bytes: 2.3e6,
-        words: 7.0e6,
+        bytes: 5.9e5,
+        words: 3.5e5,
     },
     Crossover {
         family: Family::Bilateral,
-        bytes: 7.0e4,
-        words: 7.0e4,
+        bytes: 5.4e4,
+        words: 6.5e4,
     },
 ];
 
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn small_frames_are_for_the_cpu_unless_a_method_is_asked_for() {
         let (small, large) = (
-            layout(VideoFormat::Gray8, 64, 48),
+            layout(VideoFormat::Gray8, 32, 24),
             layout(VideoFormat::Nv12, 1920, 1080),
         );
         assert!(is_for_cpu(&with_kernel(Kernel::Gauss3), &small));

@@ -30,17 +30,15 @@ const IDLE_THREADS: usize = 2;
 /// behind in a round is more than this after 400.
 const IN_USE_ALLOWANCE: usize = 20 * 1024;
 
-/// The same on a GPU: its driver's tables grow in larger steps.
-const IN_USE_ALLOWANCE_OF_DRIVER: usize = 160 * 1024;
-
 /// Runs `round` ten times for everything to settle, then `rounds` times; threads, files and memory
 /// may not have grown. On a GPU it takes as many rounds to settle: modules are loaded in the
 /// background once there were some frames.
 fn assert_levels_off(rounds: usize, mut round: impl FnMut()) {
-    let (settling, allowance) = match std::env::var_os("CUDACONV_GPU") {
-        Some(_) => (rounds, IN_USE_ALLOWANCE_OF_DRIVER),
-        None => (10, IN_USE_ALLOWANCE),
+    let settling = match std::env::var_os("CUDACONV_GPU") {
+        Some(_) => rounds,
+        None => 10,
     };
+    let allowance = IN_USE_ALLOWANCE + heap::drivers_own();
     (0..settling).for_each(|_| round());
     let (names, (files, pages)) = (thread_names(), files_and_pages());
     let in_use = heap::bytes_in_use();

@@ -1,7 +1,7 @@
 //! Figures of the GPU: kernels, round trips through the element, and what they compare with, all
 //! of one run. Prints a table; with `--out FILE` also writes it as TOML, for the record that
 //! `scripts/gpu-verify.sh` makes. `--modules` only loads the kernels and tells how long that took;
-//! `--crossovers` only says from what work on frames are better on the GPU than on the CPU.
+//! `--round-trips` only takes frames through the element; `--crossovers` only says from what work on frames are better on the GPU than on the CPU.
 
 mod crossovers;
 mod figures;
@@ -34,6 +34,9 @@ fn main() {
     }
     if arguments.iter().any(|argument| argument == "--crossovers") {
         return crossovers::print();
+    }
+    if arguments.iter().any(|argument| argument == "--round-trips") {
+        return round_trips(&engine, &mut Figures::default());
     }
     let out = arguments.iter().position(|argument| argument == "--out");
     let out = out.and_then(|at| arguments.get(at + 1));
