@@ -19,10 +19,10 @@ use crate::engine::{EngineError, Frame, Ticket};
 use crate::latency::{EngineTiming, FrameTiming, Stage};
 
 /// How long before a frame is done a chain that waits for its slot is woken: about what that takes.
-const SLOT_SOON: Duration = Duration::from_micros(100);
+const SLOT_SOON: Duration = Duration::from_micros(120);
 /// How long before that it gets the slot: what it does before it submits the next frame, for which the
 /// device need not wait.
-const SLOT_FREE: Duration = Duration::from_micros(40);
+const SLOT_FREE: Duration = Duration::from_micros(60);
 
 impl CudaConv {
     /// One round of the source pad's task.
