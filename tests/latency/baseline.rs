@@ -43,17 +43,20 @@ impl fmt::Display for Worse {
     }
 }
 
-/// Growth by less than this part of the latency, or of the time between frames, is not looked at.
+/// Growth by less than this part of the latency, or of the time between frames, is not looked at; and by less
+/// than this part of the growth that is tolerated.
 const SMALL: f64 = 0.03;
+const SMALL_OF_TOLERATED: f64 = 0.125;
 
 /// The stages of `after` that take more than `tolerance` times what they took `before`.
 pub fn worse(scenario: &str, before: &Figures, after: &Figures, tolerance: f64) -> Vec<Worse> {
     let whole = before.get("latency").or_else(|| before.get("period"));
     let whole = whole.copied().unwrap_or_default();
+    let small = whole * SMALL.max((tolerance - 1.0) * SMALL_OF_TOLERATED);
     let stages = before.iter().filter(|(stage, _)| *stage != "blocked");
     let found = stages.filter_map(|(stage, before)| {
         let after = *after.get(stage)?;
-        let large = after - before > whole * SMALL;
+        let large = after - before > small;
         (large && after > before * tolerance).then(|| Worse {
             scenario: scenario.to_owned(),
             stage: stage.clone(),
