@@ -484,6 +484,27 @@ fn the_bilateral_of_large_pictures() {
     assert!(tally.by_one * 1000 < tally.samples.max(1));
 }
 
+/// Calls `body` with a number and a layout of each format, width and height; with few where few stand for
+/// many.
+fn for_each_length(
+    formats: &[gst_video::VideoFormat],
+    widths: &[u32],
+    heights: &[u32],
+    mut body: impl FnMut(usize, &Arc<Layout>),
+) {
+    let mut turn = 0;
+    for &format in formats {
+        for &width in widths {
+            for &height in heights {
+                turn += 1;
+                if !support::quick() || turn % 16 == 0 {
+                    body(turn, &support::layout(format, width, height));
+                }
+            }
+        }
+    }
+}
+
 /// Edges of the kernels of 3 x 3 taps, which read and write 16 bytes at a time, 512 across a block.
 #[test]
 fn rows_of_any_length_of_the_smallest_kernels() {
@@ -500,34 +521,25 @@ fn rows_of_any_length_of_the_smallest_kernels() {
         Kernel::Sobel,
         Kernel::Emboss,
     ];
-    let mut turn = 0;
-    for format in [
+    let formats = [
         gst_video::VideoFormat::Gray8,
         gst_video::VideoFormat::Nv12,
         gst_video::VideoFormat::Rgb,
         gst_video::VideoFormat::Rgba,
         gst_video::VideoFormat::Bgrx,
         gst_video::VideoFormat::Gbr,
-    ] {
-        for &width in &widths {
-            for &height in &heights {
-                turn += 1;
-                if support::quick() && turn % 16 != 0 {
-                    continue;
-                }
-                let layout = support::layout(format, width, height);
-                for (index, border) in all_of::<Border>().into_iter().enumerate() {
-                    let spec = FilterSpec {
-                        kernel: kernels[(turn + index) % kernels.len()],
-                        border,
-                        border_value: 201.0,
-                        ..FilterSpec::default()
-                    };
-                    compare(&mut tally, &engines, &spec, &layout, turn % 3 == 0, 0);
-                }
-            }
+    ];
+    for_each_length(&formats, &widths, &heights, |turn, layout| {
+        for (index, border) in all_of::<Border>().into_iter().enumerate() {
+            let spec = FilterSpec {
+                kernel: kernels[(turn + index) % kernels.len()],
+                border,
+                border_value: 201.0,
+                ..FilterSpec::default()
+            };
+            compare(&mut tally, &engines, &spec, layout, turn % 3 == 0, 0);
         }
-    }
+    });
     tally.report("smallest kernels' edges");
 }
 
@@ -551,8 +563,7 @@ fn rows_of_any_length_of_words_and_packed_422() {
     let specs = specs.chain((1..=9).map(|radius| (Kernel::Gauss, radius)));
     let specs: Vec<(Kernel, u32)> = specs.collect();
     let borders = all_of::<Border>();
-    let mut turn = 0;
-    for format in [
+    let formats = [
         gst_video::VideoFormat::P01010le,
         gst_video::VideoFormat::I42012le,
         gst_video::VideoFormat::Gray16Be,
@@ -560,32 +571,24 @@ fn rows_of_any_length_of_words_and_packed_422() {
         gst_video::VideoFormat::Argb64,
         gst_video::VideoFormat::Yuy2,
         gst_video::VideoFormat::Uyvy,
-    ] {
-        for &width in &widths {
-            for &height in &heights {
-                turn += 1;
-                if support::quick() && turn % 16 != 0 {
-                    continue;
-                }
-                let layout = support::layout(format, width, height);
-                for (index, &(kernel, radius)) in specs.iter().enumerate() {
-                    let spec = FilterSpec {
-                        kernel,
-                        radius,
-                        border: borders[(turn + index) % borders.len()],
-                        border_value: 201.0,
-                        ..FilterSpec::default()
-                    };
-                    let frames = Frames {
-                        methods: &[Method::Auto],
-                        interlaced: turn % 3 == 0,
-                        tolerance: 0,
-                    };
-                    compare_by(&mut tally, &engines, &spec, &layout, frames);
-                }
-            }
+    ];
+    for_each_length(&formats, &widths, &heights, |turn, layout| {
+        for (index, &(kernel, radius)) in specs.iter().enumerate() {
+            let spec = FilterSpec {
+                kernel,
+                radius,
+                border: borders[(turn + index) % borders.len()],
+                border_value: 201.0,
+                ..FilterSpec::default()
+            };
+            let frames = Frames {
+                methods: &[Method::Auto],
+                interlaced: turn % 3 == 0,
+                tolerance: 0,
+            };
+            compare_by(&mut tally, &engines, &spec, layout, frames);
         }
-    }
+    });
     tally.report("edges of whole rows");
 }
 

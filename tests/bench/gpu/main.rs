@@ -1,7 +1,8 @@
 //! Figures of the GPU: kernels, round trips through the element, and what they compare with, all
 //! of one run. Prints a table; with `--out FILE` also writes it as TOML, for the record that
 //! `scripts/gpu-verify.sh` makes. `--modules` only loads the kernels and tells how long that took;
-//! `--round-trips` only takes frames through the element; `--crossovers` only says from what work on frames are better on the GPU than on the CPU.
+//! `--round-trips` only takes frames through the element; `--crossovers` only says from what work on
+//! frames are better on the GPU than on the CPU.
 
 mod crossovers;
 mod figures;
