@@ -175,8 +175,8 @@ typedef struct CudaconvBilateralLaunch {
 } CudaconvBilateralLaunch;
 CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
 
-/* Most taps per axis of a bilateral by levels, filled up to whole eights. */
-#define CUDACONV_FAST_TAPS 72
+/* Most taps per axis of a bilateral by levels. */
+#define CUDACONV_FAST_TAPS 65
 
 /* Parameter of every kernel of the modules bilateral_fast. Level k is the code value first + k * spacing;
  * a difference d from it weighs exp2(-(d * scale)^2), and levels for which |d * scale| is beyond
@@ -185,20 +185,17 @@ typedef struct CudaconvFastLaunch {
     CudaconvFrame frame;
     cudaconv_u32 radius_x;
     cudaconv_u32 radius_y;
-    /* 2 * radius + 1, rounded up to a multiple of eight. */
-    cudaconv_u32 taps_x;
-    cudaconv_u32 taps_y;
     cudaconv_u32 count;
     float first;
     float spacing;
     float reach;
     float scale;
     cudaconv_u32 reserved;
-    /* Across and down: two float16 each, both the weight; the weights of an axis sum to 1. Zeros
-     * fill them up. */
+    /* Across and down, 2 * radius + 1 each: a float16 in the lower half. The weights of an axis sum to 1.
+     * Behind them are zeros. */
     cudaconv_u32 weights[2][CUDACONV_FAST_TAPS];
 } CudaconvFastLaunch;
-CUDACONV_LAYOUT(CudaconvFastLaunch, 2432, weights, 1856);
+CUDACONV_LAYOUT(CudaconvFastLaunch, 2368, weights, 1848);
 
 /* Most that the magnitudes of the weights of a direct3 kernel sum to: float16 then holds every sum of
  * differences from 128. */

@@ -48,9 +48,7 @@ pub fn kernel(
         (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
         }
-        (Operation::Bilateral(bilateral), Algorithm::Fast) => {
-            return Some(by_levels(layout, job, bilateral));
-        }
+        (Operation::Bilateral(_), Algorithm::Fast) => return Some(by_levels(layout, job)),
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Tile) => (
             by_bands(layout, job, capability).unwrap_or(ConvolveTileU8),
@@ -377,9 +375,8 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     }
 }
 
-/// The kernel that computes the bilateral `job` by levels, or, where there is no room for the tile of
-/// one, the whole window: it is no further from the definition than that is.
-fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+/// The kernel that computes the bilateral `job` by levels, by the size of its picture.
+fn by_levels(layout: &Layout, job: &Job) -> Kernel {
     use Kernel::*;
     let of_height = |height| job.group.width.div_ceil(64) * job.group.height.div_ceil(height);
     let (for_u8, for_u16) = match (of_height(64) < FEW_TILES, of_height(32) < FEW_TILES) {
@@ -387,13 +384,9 @@ fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         (true, false) => (BilateralFastLowU8, BilateralFastLowU16),
         (true, true) => (BilateralFastLowestU8, BilateralFastLowestU16),
     };
-    let kernel = match layout.sample {
+    match layout.sample {
         Sample::U8 => for_u8,
         _ => for_u16,
-    };
-    match kernel.fits((bilateral.radius_x, bilateral.radius_y), Needs::default()) {
-        true => kernel,
-        false => of_bilateral(layout, job, bilateral),
     }
 }
 

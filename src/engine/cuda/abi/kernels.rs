@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -249,14 +249,14 @@ kernels! {
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
-    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
     /// The same function in lower tiles, for pictures that have few of the others.
-    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
-    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16];
+    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16];
     /// The same three with twice the bytes for a sample in shared memory.
-    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
-    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
-    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
+    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16];
+    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16];
 }
 
 /// A grid or a block, in blocks or threads.
@@ -328,10 +328,21 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
 
 /// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
 fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
-    let taps = |radius| fast::whole_runs(2 * radius + 1);
-    let (pitch, rows) = (64 + taps(radius.0), height + taps(radius.1));
-    // The sums across, the strips of eight warps, the samples; and what is not dynamic.
-    64 * rows + 32 * pitch + rows * pitch * bytes / 4 + 16
+    let beside = match radius.0 {
+        0..=8 if bytes == 1 => 8,
+        0..=16 => 16,
+        _ => 32,
+    };
+    let pitch = match bytes {
+        // So that rows begin in banks of their own.
+        1 => (64 + 2 * beside) | 16,
+        _ => 64 + 2 * beside,
+    };
+    // Of eight rows, in the window of 16 outputs and in the tile.
+    let groups_down = 2 + radius.1.div_ceil(4);
+    let groups = height / 8 + groups_down - 2;
+    // The sums across, the samples, the weights across and down; and what is not dynamic.
+    512 * groups + 8 * groups * pitch * bytes / 4 + 64 * (10 + groups_down) + 16
 }
 
 /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
