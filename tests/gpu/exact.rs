@@ -27,11 +27,11 @@ fn sizes() -> &'static [(u32, u32)] {
 
 /// What was compared, and what differed.
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     frames: u64,
-    samples: u64,
+    pub samples: u64,
     /// Samples off by one, and by more.
-    by_one: u64,
+    pub by_one: u64,
     by_more: u64,
     /// The first of each kind of frame.
     faults: Vec<String>,
@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    fn report(&self, name: &str) {
+    pub fn report(&self, name: &str) {
         support::say(&format!(
             "{name:<28} {:>6} frames {:>11} samples, off by 1: {}, by more: {}",
             self.frames, self.samples, self.by_one, self.by_more
@@ -93,14 +93,14 @@ fn compare(
 
 /// What is compared, and how.
 #[derive(Clone, Copy)]
-struct Frames {
-    methods: &'static [Method],
-    interlaced: bool,
+pub struct Frames {
+    pub methods: &'static [Method],
+    pub interlaced: bool,
     /// The largest difference that may be.
-    tolerance: u32,
+    pub tolerance: u32,
 }
 
-fn compare_by(
+pub fn compare_by(
     tally: &mut Tally,
     engines: &Engines,
     spec: &FilterSpec,

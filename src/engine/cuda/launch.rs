@@ -22,6 +22,7 @@ mod parameter;
 
 use self::parameter::{
     Parameter, bilateral_parameter, check_window, convolve_parameter, fast_parameter, matrices,
+    spectrum,
 };
 
 /// A frame in device memory.
@@ -175,6 +176,11 @@ impl Launches {
             Weights::Bands => {
                 (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
                 self.weights.extend(matrices(&job.operation));
+            }
+            Weights::Spectrum => {
+                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
+                self.weights
+                    .extend(spectrum(job, self.plan.layout.max_code()));
             }
             Weights::Inline if weights.len() > INLINE_WEIGHTS => {
                 return Err(format!(

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::engine::cuda::abi::{self, Form};
+use crate::filter::fourier;
 use crate::filter::levels::Levels;
-use crate::filter::plan::{Bilateral, Correlation, Operation, Taps};
+use crate::filter::plan::{Bilateral, Correlation, Job, Operation, Taps};
 use crate::filter::spec::Distance;
 
 /// What a launch hands to its kernel.
@@ -164,6 +165,14 @@ pub fn matrices(operation: &Operation) -> Vec<u32> {
         } => abi::matrix::table(horizontal, vertical),
         Taps::Full { width, weights, .. } => abi::band::table(weights, *width),
     }
+}
+
+/// The spectrum of the kernel of `job`, with code values up to `max_code`, as the kernel that transforms takes it.
+pub fn spectrum(job: &Job, max_code: u32) -> Vec<u32> {
+    let (columns, rows) = (abi::fourier::COLUMNS, abi::fourier::SIDE);
+    let values = fourier::spectrum(&job.operation, columns, rows);
+    let parts: Vec<[f64; 2]> = values.iter().map(|value| [value.re, value.im]).collect();
+    abi::fourier::table(&parts, job.sums_are_whole(max_code))
 }
 
 /// The parameter of a bilateral and its weights: the exponents of a quarter of the window.

@@ -3,6 +3,7 @@
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
 use super::fast;
+use super::fourier;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
@@ -328,7 +329,10 @@ impl Filter {
         context: Handle,
     ) -> Option<(Device, Rows)> {
         let end = self.weight_end();
-        if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
+        if !matches!(
+            kernel.weights(),
+            Weights::Device | Weights::Bands | Weights::Spectrum
+        ) {
             if end > INLINE_WEIGHTS {
                 violation!("{end} weights do not fit into the launch");
             }
@@ -381,6 +385,16 @@ impl Filter {
                 let sum = weights.iter().sum();
                 let table = band::table(&weights, taps.width as usize);
                 (table, sum, rows.end())
+            }
+            Weights::Spectrum => {
+                let (device, rows) = weights?;
+                let at = rows.end();
+                let rows = Rows::bytes(at, fourier::BYTES);
+                let weights =
+                    read_floats(device, &Rows::bytes(launch.weights, at - launch.weights));
+                let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
+                fourier::check(launch, &weights, &table);
+                return Some(rows);
             }
             Weights::Inline | Weights::Device => return None,
         };
