@@ -5,7 +5,7 @@ use gstcudaconv::filter::plan::Algorithm;
 use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Matrix, Method, Planes};
 use gstcudaconv::filter::{FilterSpec, Plan, reference};
 
-use crate::support::*;
+use super::support::*;
 
 fn fft(kernel: Kernel) -> FilterSpec {
     FilterSpec {
@@ -152,7 +152,12 @@ fn premultiplied_colours_are_those_of_the_definition() {
             3 if x < 70 => colour(3, x, y) % 2,
             component => colour(component, x, y),
         });
-        for (kernel, radius) in [(Kernel::Box, 15), (Kernel::Gauss, 32), (Kernel::Gauss3, 0)] {
+        for (kernel, radius) in [
+            (Kernel::Box, 15),
+            (Kernel::Gauss, 32),
+            (Kernel::Gauss3, 0),
+            (Kernel::Sobel, 0),
+        ] {
             let spec = FilterSpec {
                 radius,
                 alpha: Alpha::Premultiply,

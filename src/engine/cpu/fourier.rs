@@ -15,7 +15,7 @@ use rustfft::{Fft, FftNum, FftPlanner};
 use super::band::{Band, Reader, Tile};
 use super::isa::Isa;
 use super::rows::samples::{
-    Divisor, Finish, divide_by_alpha_row, divide_row, magnitude_row, multiply_row,
+    Divisor, Finish, divide_by_alpha_row, divide_row, magnitude_row, multiply_row, round_row,
 };
 use super::scratch::{Number, Scratch, whole_lines};
 use super::streams::{Stream, Streams};
@@ -66,7 +66,7 @@ struct There<T> {
 trait Real: FftNum + Number {
     fn from_value(value: f32) -> Self;
     fn from_double(value: f64) -> Self;
-    fn to_sum(self, whole: bool) -> f32;
+    fn to_sum(self) -> f32;
 }
 
 impl Real for f32 {
@@ -78,8 +78,8 @@ impl Real for f32 {
         value as f32
     }
 
-    fn to_sum(self, whole: bool) -> f32 {
-        if whole { self.round_ties_even() } else { self }
+    fn to_sum(self) -> f32 {
+        self
     }
 }
 
@@ -92,8 +92,8 @@ impl Real for f64 {
         value
     }
 
-    fn to_sum(self, whole: bool) -> f32 {
-        (if whole { self.round_ties_even() } else { self }) as f32
+    fn to_sum(self) -> f32 {
+        self as f32
     }
 }
 
@@ -300,6 +300,17 @@ impl FourierJob {
         self.streams.write_unfiltered(isa, band);
     }
 
+    /// The channel of a unit, and its place in the picture: channels of a place follow each other.
+    fn place(&self, unit: usize) -> (usize, Tile) {
+        let channels = self.streams.filtered.len();
+        let start = unit / channels * self.columns;
+        let tile = Tile {
+            pixels: start..(start + self.columns).min(self.streams.width),
+            channels: 1,
+        };
+        (unit % channels, tile)
+    }
+
     fn filter_by<T: Real>(
         &self,
         square: &Square<T>,
@@ -364,54 +375,37 @@ impl<'a, T: Real> Work<'a, T> {
             scratch: complexes(beside.get(2 * by.scratch)),
             values: scratch.input.get(3 * stride),
             stride,
-            sums: scratch.sums.get(together.max(2) * rows.len() * stride),
+            // One more for the second sums of magnitudes.
+            sums: (scratch.sums).get((together + 1) * rows.len() * stride),
             codes: scratch.codes.get(2 * by.columns),
             rows,
         }
     }
 
-    /// The channel of a unit, and its place in the picture: channels of a place follow each other.
-    fn place(&self, unit: usize) -> (usize, Tile) {
-        let streams = &self.job.streams;
-        let (place, channel) = (unit / streams.filtered.len(), unit % streams.filtered.len());
-        let start = place * self.job.columns;
-        let tile = Tile {
-            pixels: start..(start + self.job.columns).min(streams.width),
-            channels: 1,
-        };
-        (channel, tile)
-    }
-
     /// Computes and writes `units`.
     fn filter(&mut self, units: Range<usize>, band: &mut Band) {
-        let at_once = if self.job.magnitude { 1 } else { 2 };
-        for first in units.clone().step_by(at_once) {
-            let pair = first..(first + at_once).min(units.end);
+        let mut first = units.start;
+        while first < units.end {
+            // Alpha too: beside the much larger products with it, what is next to nothing would be lost.
+            let alone = self.job.magnitude || (self.job.premultiply && first == units.start);
+            let pair = first..(first + if alone { 1 } else { 2 }).min(units.end);
             let filled = self.rows.len() + 2 * self.job.radius.1;
             for row in 0..filled {
                 self.read(pair.clone(), row);
             }
-            self.by.filter(
-                (filled, self.rows.len()),
-                self.square,
-                self.turned,
-                self.scratch,
-            );
+            let lines = (filled, self.rows.len());
+            (self.by).filter(lines, self.square, self.turned, self.scratch);
+            let index = first - units.start;
+            self.take_sums(index, |z| z.re);
             if self.job.magnitude {
-                self.take_sums(0, |z| z.re);
-                self.take_sums(1, |z| z.im);
-                self.write(first, 0, band);
-                continue;
+                self.take_magnitudes(index);
+            } else if pair.len() == 2 {
+                self.take_sums(index + 1, |z| z.im);
             }
-            self.take_sums(first - units.start, |z| z.re);
-            if pair.len() == 2 {
-                self.take_sums(first + 1 - units.start, |z| z.im);
-            }
+            first = pair.end;
         }
-        if !self.job.magnitude {
-            for unit in units.clone() {
-                self.write(unit, unit - units.start, band);
-            }
+        for unit in units.clone() {
+            self.write(unit, unit - units.start, band);
         }
     }
 
@@ -423,12 +417,7 @@ impl<'a, T: Real> Work<'a, T> {
         let mut taken = [0, 0];
         for (index, unit) in units.enumerate() {
             let streams = &self.job.streams;
-            let (place, channel) = (unit / streams.filtered.len(), unit % streams.filtered.len());
-            let start = place * self.job.columns;
-            let tile = Tile {
-                pixels: start..(start + self.job.columns).min(streams.width),
-                channels: 1,
-            };
+            let (channel, tile) = self.job.place(unit);
             let count = tile.samples_beside(rx);
             let values = &mut values[index * self.stride..][..count];
             let stream = &streams.filtered[channel];
@@ -460,15 +449,27 @@ impl<'a, T: Real> Work<'a, T> {
             .take(self.rows.len());
         for (line, sums) in lines.zip(sums.chunks_exact_mut(self.stride)) {
             for (sum, point) in sums.iter_mut().zip(&line[..self.job.columns]) {
-                *sum = part(point).to_sum(self.job.whole);
+                *sum = part(point).to_sum();
+            }
+            if self.job.whole {
+                round_row(self.isa, sums);
             }
         }
+    }
+
+    /// Makes magnitudes of the sums of `index`, which are those of the first kernel.
+    fn take_magnitudes(&mut self, index: usize) {
+        let of_unit = self.rows.len() * self.stride;
+        let spare = self.sums.len() / of_unit - 1;
+        self.take_sums(spare, |z| z.im);
+        let (sums, other) = self.sums.split_at_mut(spare * of_unit);
+        magnitude_row(self.isa, &mut sums[index * of_unit..][..of_unit], other);
     }
 
     /// Writes the samples of `unit` from the sums of `index`.
     fn write(&mut self, unit: usize, index: usize, band: &mut Band) {
         let (isa, job) = (self.isa, self.job);
-        let (channel, tile) = self.place(unit);
+        let (channel, tile) = job.place(unit);
         let stream: &Stream = &job.streams.filtered[channel];
         let mut finish = Finish {
             divisor: job.divisor,
@@ -480,22 +481,18 @@ impl<'a, T: Real> Work<'a, T> {
         let (first, others) = self.sums.split_at_mut(of_unit);
         for (row, y) in self.rows.clone().enumerate() {
             let samples = row * self.stride..row * self.stride + tile.samples();
-            // The second sum of a magnitude, or the mean of alpha.
-            let (values, beside) = match index {
-                0 => (&mut first[samples.clone()], &others[samples]),
+            let (values, alpha) = match index {
+                0 => (&mut first[samples], None),
                 _ => {
                     let own = &mut others[(index - 1) * of_unit..];
-                    (&mut own[samples.clone()], &first[samples])
+                    (&mut own[samples.clone()], Some(&first[samples]))
                 }
             };
-            if job.magnitude {
-                magnitude_row(isa, values, beside);
-            }
             if job.premultiply {
                 divide_row(isa, values, job.divisor);
                 finish.divisor = Divisor::One;
-                if index > 0 {
-                    divide_by_alpha_row(isa, values, beside);
+                if let Some(alpha) = alpha {
+                    divide_by_alpha_row(isa, values, alpha);
                 }
             }
             stream.write_sums(isa, values, &finish, self.codes, (&mut *band, y), &tile);
