@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,10 +191,12 @@ kernels! {
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
-    /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
-    /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
+    /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
+    /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
+    /// without gaps, whose addresses and strides are multiples of 16.
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, which it needs as they are, too, for what they decide.
+    ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
@@ -346,13 +348,20 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 => {
-            // Matrices, positions of columns and rows, and a plane of bytes for each channel.
-            let matrices = 16 * 32 * 4;
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 => {
+            // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
+            // each channel.
+            let few = band::slices(width) == 1 && 2 * radius.1 < 16;
+            let matrices = 16 * 32 * 4 * if few { 2 } else { 1 };
             let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
             let pitch = 128 + 32 * band::slices(width) - 16;
             let planes = (1 + needs.others) * pitch * rows / 4;
-            matrices + (positions / 2).next_multiple_of(4) + planes
+            let in_doubt = match kernel {
+                // What is in doubt, the weights, and a word that is read behind the last sample.
+                ConvolveMatrixNearU8 => 128 + line_length(width) * (2 * radius.1 + 1) + 4,
+                _ => 0,
+            };
+            matrices + (positions / 2).next_multiple_of(4) + planes + in_doubt
         }
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));

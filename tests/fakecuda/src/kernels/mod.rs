@@ -11,4 +11,4 @@ pub mod launch;
 mod limits;
 mod linear;
 
-pub use launch::{Launch, variant};
+pub use launch::Launch;
