@@ -329,7 +329,7 @@ pub fn largest_offset<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> f32 {
     offsets.fold(0.0, f32::max)
 }
 
-/// The weights of `correlation` as digits with which `kernel` finds the canonical results, of sums of 8-bit samples to
+/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples to
 /// which up to `offset` is added.
 pub fn bands(kernel: Kernel, correlation: &Correlation, offset: f32) -> Option<Bands> {
     let Taps::Full { weights, .. } = &correlation.taps else {
@@ -338,6 +338,7 @@ pub fn bands(kernel: Kernel, correlation: &Correlation, offset: f32) -> Option<B
     match kernel {
         Kernel::ConvolveMatrixU8 => Bands::whole(weights),
         Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor, offset),
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, correlation.divisor),
         _ => None,
     }
 }

@@ -197,6 +197,8 @@ kernels! {
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// The same function with other weights, which it needs as they are, too, for what they decide.
     ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, rounded to two digits.
+    ConvolveMatrixRoughU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
@@ -348,7 +350,7 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 | ConvolveMatrixNearU8 => {
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
             // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
             // each channel.
             let few = band::slices(width) == 1 && 2 * radius.1 < 16;

@@ -534,6 +534,7 @@ fn check_digits(kernel: Kernel, launch: &ConvolveLaunch, weights: &[f32]) -> Ban
         .fold(0.0, f32::max);
     let bands = match kernel {
         Kernel::ConvolveMatrixNearU8 => Bands::near(weights, launch.divisor, offset),
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, launch.divisor),
         _ => Bands::whole(weights),
     };
     let Some(bands) = bands else {
