@@ -154,8 +154,17 @@ typedef struct CudaconvConvolveLaunch {
     float reciprocal; /* the float32 nearest to 1 / divisor */
     float sum;        /* of the weights of the first kernel */
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
+    /* convolve_matrix: how many digits weights have, and the sum of the numbers that these make. */
+    cudaconv_u32 digits;
+    cudaconv_i32 sum_of_digits;
+    /* Of sums of products with those numbers, which makes results of them; 0 where they are the weights
+     * themselves. */
+    float factor;
+    /* By how much a result before rounding may differ from the canonical one; where that cannot be or does
+     * not matter, 0. */
+    float tolerance;
 } CudaconvConvolveLaunch;
-CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2448, inline_weights, 1872);
+CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2464, tolerance, 2460);
 
 /* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
  * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset

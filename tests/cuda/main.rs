@@ -38,6 +38,8 @@ mod engine_exact;
 mod engine_flow;
 #[path = "../gpu/fourier.rs"]
 mod engine_fourier;
+#[path = "../gpu/full.rs"]
+mod engine_full;
 #[path = "../gpu/ladder.rs"]
 mod engine_ladder;
 #[path = "../gpu/levels.rs"]

@@ -4,6 +4,7 @@
 //! `--round-trips` only takes frames through the element; `--crossovers` only says from what work on
 //! frames are better on the GPU than on the CPU.
 
+mod bounds;
 mod crossovers;
 mod figures;
 mod line;
@@ -36,6 +37,9 @@ fn main() {
     if arguments.iter().any(|argument| argument == "--crossovers") {
         return crossovers::print();
     }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--kernel") {
+        return launch(&engine, &arguments[at + 1..]);
+    }
     if arguments.iter().any(|argument| argument == "--round-trips") {
         return round_trips(&engine, &mut Figures::default());
     }
@@ -50,6 +54,26 @@ fn main() {
     if let Some(file) = out {
         std::fs::write(file, figures.to_toml(&engine)).expect("the file can be written");
     }
+}
+
+/// `--kernel NAME FORMAT WIDTH HEIGHT`: launches it some hundred times, for profilers.
+fn launch(engine: &CudaEngine, words: &[String]) {
+    let [name, format, width, height] = words else {
+        panic!("--kernel NAME FORMAT WIDTH HEIGHT");
+    };
+    let side = |word: &String| word.parse().expect("a number of pixels");
+    let layout = layout(format, side(width), side(height));
+    let plan = Plan::new(
+        &filter(name),
+        &layout,
+        &gstcudaconv::engine::cuda::ABILITIES,
+    );
+    let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+    let time = time.unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "{name} {format} {width}x{height}: {:.1} us",
+        microseconds(time)
+    );
 }
 
 fn modules(engine: &CudaEngine) {
@@ -167,11 +191,15 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     _ => algorithm,
                 };
                 let time = engine.time_kernels(&Arc::new(plan));
-                figures.add(
+                // Whatever is counted, the bytes are to be moved.
+                let bound = bounds::seconds(engine, name, method, format, width * height);
+                let bound = bound.map(|bound| microseconds(floor).max(1e6 * bound));
+                figures.add_with_bound(
                     format!("kernel/{name}/{method}/{format}/{width}x{height}"),
                     microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
                     "us",
                     Some(microseconds(floor)),
+                    bound,
                 );
             }
         }

@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, fourier, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +28,8 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
-    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of all.
+    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
+    /// kernel.
     Spectrum,
 }
 
@@ -196,10 +197,14 @@ kernels! {
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
-    /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
-    /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
+    /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
+    /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
+    /// without gaps, whose addresses and strides are multiples of 16.
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, which it needs as they are, too, for what they decide.
+    ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, rounded to two digits.
+    ConvolveMatrixRoughU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// By Fourier transforms, not canonical: one kernel of a radius up to 24, without premultiplication; a tile is
     /// what is right of a rectangle.
     ConvolveFft = "convolve_fft", ConvolveFft, Convolve, Spectrum, 256, Right, [64];
@@ -355,16 +360,29 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 => {
-            // Matrices, positions of columns and rows, and a plane of bytes for each channel.
-            let matrices = 16 * 32 * 4;
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
+            // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
+            // each channel.
+            let few = band::slices(width) == 1 && 2 * radius.1 < 16;
+            let matrices = 16 * 32 * 4 * if few { 2 } else { 1 };
             let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
             let pitch = 128 + 32 * band::slices(width) - 16;
             let planes = (1 + needs.others) * pitch * rows / 4;
-            matrices + (positions / 2).next_multiple_of(4) + planes
+            let in_doubt = match kernel {
+                // What is in doubt, the weights, and a word that is read behind the last sample.
+                ConvolveMatrixNearU8 => 128 + line_length(width) * (2 * radius.1 + 1) + 4,
+                _ => 0,
+            };
+            matrices + (positions / 2).next_multiple_of(4) + planes + in_doubt
         }
         // Points, and positions of 16 bits of columns and rows.
         ConvolveFft => 2 * fourier::SIDE * fourier::SIDE + (fourier::COLUMNS + fourier::SIDE) / 2,
+        SeparableU8 | SeparableU16 => {
+            let band = 16 * (64 + width.next_multiple_of(8));
+            let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
+            band + 64 * rows_read
+        }
+        BilateralTileU8 => (32 + 2 * radius.0) * rows,
         BilateralTileU16 => {
             let several = needs.joint || needs.premultiplied;
             (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }

@@ -46,7 +46,7 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(Job, tiles_across);
     same!(Frame, tile_height);
     same!(Taps, first);
-    same!(ConvolveLaunch, inline_weights);
+    same!(ConvolveLaunch, tolerance);
     same!(BilateralLaunch, inline_weights);
     same!(Direct3Plane, offset);
     same!(Direct3Launch, planes);
@@ -132,7 +132,11 @@ fn members_stand_in_the_order_of_the_header() {
         divisor,
         reciprocal,
         sum,
-        inline_weights
+        inline_weights,
+        digits,
+        sum_of_digits,
+        factor,
+        tolerance
     });
     same!(Direct3Plane {
         input,

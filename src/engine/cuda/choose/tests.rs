@@ -300,7 +300,7 @@ fn full_kernels_are_for_tiles() {
         matrix: "1 2 3; 4 5 6; 7 8 0.1234567".parse().ok(),
         ..of(Custom)
     };
-    assert_eq!(kernels(Format::Gray8, &fractions), [ConvolveTileU8]);
+    assert_eq!(kernels(Format::Gray8, &fractions), [ConvolveMatrixNearU8]);
     let custom_of_five = FilterSpec {
         matrix: "1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1".parse().ok(),
         ..of(Custom)
@@ -318,7 +318,7 @@ fn full_kernels_are_for_tiles() {
 }
 
 #[test]
-fn full_kernels_of_small_whole_numbers_go_to_the_matrix_units() {
+fn full_kernels_go_to_the_matrix_units() {
     let custom = |matrix: &str| FilterSpec {
         matrix: matrix.parse().ok(),
         ..of(Custom)
@@ -331,13 +331,24 @@ fn full_kernels_of_small_whole_numbers_go_to_the_matrix_units() {
         kernels_on((7, 5), Format::Gray8, (64, 48), &small),
         [ConvolveTileU8]
     );
-    // Samples with others in between, 16 bits, weights beyond a byte, premultiplication.
+    // Samples with others in between, 16 bits, premultiplication.
     let of_five = custom("1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1");
     assert_eq!(kernels(Format::Yuy2, &of_five), [ConvolveTileU8; 2]);
     assert_eq!(kernels(Format::Gray16Le, &of_five), [ConvolveTileU16]);
+    // Of sums up to 2^24 every digit counts, of others as many as decide.
     let large = |weight: i32| custom(&format!("1 2 3; 4 5 6; 7 8 {weight}"));
-    assert_eq!(kernels(Format::Gray8, &large(-128)), [ConvolveMatrixU8]);
-    assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveTileU8]);
+    assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Gray8, &large(65_700)), [ConvolveMatrixU8]);
+    assert_eq!(
+        kernels(Format::Gray8, &large(65_800)),
+        [ConvolveMatrixNearU8]
+    );
+    // Results of a thousand times the contrast lie between two codes too often.
+    let contrast = FilterSpec {
+        divisor: 0.001,
+        ..custom("0.1234567 -1 2; 1 0 -2; 1 -1 0")
+    };
+    assert_eq!(kernels(Format::Gray8, &contrast), [ConvolveTileU8]);
     let premultiplied = FilterSpec {
         alpha: spec::Alpha::Premultiply,
         ..custom("1 2 3; 4 5 6; 7 8 10")

@@ -104,7 +104,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(!needs.premultiplied, "premultiplication");
         }
         // Its weights are looked at where its matrices are.
-        ConvolveMatrixU8 => {
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(!filter.is_separable(), "kernels of rank 1");
             unless(!needs.premultiplied, "premultiplication");

@@ -12,4 +12,4 @@ pub mod launch;
 mod limits;
 mod linear;
 
-pub use launch::{Launch, variant};
+pub use launch::Launch;
