@@ -4,6 +4,8 @@
 mod bands;
 mod exact;
 mod flow;
+mod fourier;
+mod full;
 mod ladder;
 mod levels;
 mod memory;

@@ -124,6 +124,10 @@ pub struct ConvolveLaunch {
     pub reciprocal: f32,
     pub sum: f32,
     pub inline_weights: [f32; INLINE_WEIGHTS],
+    pub digits: u32,
+    pub sum_of_digits: i32,
+    pub factor: f32,
+    pub tolerance: f32,
 }
 
 /// Parameter of the bilateral kernels.
@@ -236,6 +240,10 @@ impl Default for ConvolveLaunch {
             reciprocal: 1.0,
             sum: 0.0,
             inline_weights: [0.0; INLINE_WEIGHTS],
+            digits: 0,
+            sum_of_digits: 0,
+            factor: 0.0,
+            tolerance: 0.0,
         }
     }
 }
@@ -292,6 +300,8 @@ pub mod band;
 pub mod direct3;
 #[path = "abi/fast.rs"]
 pub mod fast;
+#[path = "abi/fourier.rs"]
+pub mod fourier;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[path = "abi/ladder.rs"]

@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +28,9 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
+    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
+    /// kernel.
+    Spectrum,
 }
 
 /// How many weights a kernel takes.
@@ -49,6 +52,8 @@ enum Across {
     PackedBytes,
     /// This many samples of a row of a packed job, all its channels counted, or of one channel.
     OfRow(u32),
+    /// What is right of a transformed rectangle.
+    Right,
 }
 
 struct Description {
@@ -95,6 +100,7 @@ modules! {
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
     ConvolveNaive = "convolve_naive",
     ConvolveMatrixU8 = "convolve_matrix_u8",
+    ConvolveFft = "convolve_fft",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
@@ -165,7 +171,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Samples};
+use Across::{OfRow, PackedBytes, Right, Samples};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -191,10 +197,17 @@ kernels! {
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
-    /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
-    /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
+    /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
+    /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
+    /// without gaps, whose addresses and strides are multiples of 16.
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, which it needs as they are, too, for what they decide.
+    ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, rounded to two digits.
+    ConvolveMatrixRoughU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// By Fourier transforms, not canonical: one kernel of a radius up to 24, without premultiplication; a tile is
+    /// what is right of a rectangle.
+    ConvolveFft = "convolve_fft", ConvolveFft, Convolve, Spectrum, 256, Right, [64];
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
@@ -312,12 +325,13 @@ fn others(job: &Job) -> usize {
 const SHARED_BYTES: usize = 48 * 1024;
 
 /// Tiles that cover a row of `job`.
-pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
+pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) -> u32 {
     match (kernel.describe().across, job.packed, job.channel_count) {
         (OfRow(bytes), packed::LUMA_FIRST | packed::LUMA_SECOND, _) => {
             (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
         }
         (Samples(samples), ..) => job.width.div_ceil(samples),
+        (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedBytes, ..) => job.width.div_ceil(128),
@@ -357,14 +371,23 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 => {
-            // Matrices, positions of columns and rows, and a plane of bytes for each channel.
-            let matrices = 16 * 32 * 4;
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
+            // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
+            // each channel.
+            let few = band::slices(width) == 1 && 2 * radius.1 < 16;
+            let matrices = 16 * 32 * 4 * if few { 2 } else { 1 };
             let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
             let pitch = 128 + 32 * band::slices(width) - 16;
             let planes = (1 + needs.others) * pitch * rows / 4;
-            matrices + (positions / 2).next_multiple_of(4) + planes
+            let in_doubt = match kernel {
+                // What is in doubt, the weights, and a word that is read behind the last sample.
+                ConvolveMatrixNearU8 => 128 + line_length(width) * (2 * radius.1 + 1) + 4,
+                _ => 0,
+            };
+            matrices + (positions / 2).next_multiple_of(4) + planes + in_doubt
         }
+        // Points, and positions of 16 bits of columns and rows.
+        ConvolveFft => 2 * fourier::SIDE * fourier::SIDE + (fourier::COLUMNS + fourier::SIDE) / 2,
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));
             let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
@@ -460,6 +483,11 @@ impl Kernel {
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples
     /// beyond the centre, or `None` where no tile fits into what every device grants.
     fn tile(self, radius: (usize, usize), needs: Needs) -> Option<(u32, u32)> {
+        if self.weights() == Weights::Spectrum {
+            let bytes = shared_bytes(self, fourier::SIDE, radius, needs) as u32;
+            let fits = radius.0.max(radius.1) <= fourier::MOST_RADIUS;
+            return fits.then(|| ((fourier::SIDE - 2 * radius.1) as u32, bytes));
+        }
         self.describe().heights.iter().find_map(|&height| {
             let bytes = shared_bytes(self, height as usize, radius, needs);
             (bytes <= SHARED_BYTES).then_some((height, bytes as u32))
@@ -497,7 +525,7 @@ impl Kernel {
         for job in jobs {
             assert!(job.width > 0 && job.height > 0, "a job without samples");
             job.first_tile_row = grid.y;
-            job.tiles_across = tiles_across(self, job);
+            job.tiles_across = tiles_across(self, job, radius);
             grid.x = grid.x.max(job.tiles_across);
             grid.y += job.height.div_ceil(tile_height);
         }

@@ -5,10 +5,11 @@
 mod bilateral;
 mod direct3;
 mod fast;
+mod fourier;
 mod image;
 pub mod ladder;
 pub mod launch;
 mod limits;
 mod linear;
 
-pub use launch::{Launch, variant};
+pub use launch::Launch;
