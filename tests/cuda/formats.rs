@@ -1,7 +1,9 @@
-//! The random cases of `tests/formats` on the CUDA engine.
+//! The random cases and kernels of low rank of `tests/formats` on the CUDA engine.
 
 #[path = "../formats/case.rs"]
 mod case;
+#[path = "../formats/low_rank.rs"]
+mod low_rank;
 #[path = "../formats/metamorphic.rs"]
 mod metamorphic;
 #[path = "../formats/random.rs"]

@@ -5,6 +5,7 @@ mod case;
 mod every_case;
 mod invariants;
 mod levels;
+mod low_rank;
 mod metamorphic;
 mod properties;
 mod random;
