@@ -148,8 +148,8 @@ CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
 typedef struct CudaconvConvolveLaunch {
     CudaconvFrame frame;
     /* Device address of the weights of all kernels, float32, a multiple of 16; 0 where the
-     * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights, where
-     * it says so, are there as well or instead. */
+     * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
+     * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
     CudaconvTaps kernels[2]; /* the weights of the second behind those of the first */
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
@@ -211,6 +211,11 @@ typedef struct CudaconvFastLaunch {
     cudaconv_u32 weights[2][CUDACONV_FAST_TAPS];
 } CudaconvFastLaunch;
 CUDACONV_LAYOUT(CudaconvFastLaunch, 2432, weights, 1856);
+
+/* Of the kernel of the module convolve_fft: side of the square of points, two samples of a row each, that is
+ * transformed at once, and most that a filter reaches from the centre. */
+#define CUDACONV_FOURIER_SIDE 64
+#define CUDACONV_FOURIER_RADIUS 24
 
 /* Most that the magnitudes of the weights of a direct3 kernel sum to: float16 then holds every sum of
  * differences from 128. */

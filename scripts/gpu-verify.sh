@@ -145,7 +145,7 @@ part_sanitizer() {
   found=$(find_sanitizer)
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 exact::rows_of_any_length \
-    exact::separable_kernels_of_large exact::the_bilateral_of_large levels:: exact::emboss \
+    exact::separable_kernels_of_large exact::the_bilateral_of_large levels:: fourier:: exact::emboss \
     exact::sobel exact::custom full:: exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
     memory::frames_of_any_shape bands:: ladder::every_step &
   [ -n "$together" ] || wait
@@ -159,7 +159,7 @@ part_sanitizer() {
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-bilateral-large exact::the_bilateral_of_large &
   [ -n "$together" ] || wait
-  sanitize "$found" racecheck racecheck-levels levels:: &
+  sanitize "$found" racecheck racecheck-levels levels:: fourier:: &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-ladder ladder::every_step
   wait

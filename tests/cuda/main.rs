@@ -36,6 +36,8 @@ mod engine_bands;
 mod engine_exact;
 #[path = "../gpu/flow.rs"]
 mod engine_flow;
+#[path = "../gpu/fourier.rs"]
+mod engine_fourier;
 #[path = "../gpu/full.rs"]
 mod engine_full;
 #[path = "../gpu/ladder.rs"]

@@ -29,9 +29,9 @@ fn sizes() -> &'static [(u32, u32)] {
 #[derive(Default)]
 pub struct Tally {
     frames: u64,
-    samples: u64,
+    pub samples: u64,
     /// Samples off by one, and by more.
-    by_one: u64,
+    pub by_one: u64,
     by_more: u64,
     /// The first of each kind of frame.
     faults: Vec<String>,

@@ -4,6 +4,7 @@
 mod bands;
 mod exact;
 mod flow;
+mod fourier;
 mod full;
 mod ladder;
 mod levels;

@@ -9,6 +9,7 @@ mod byte_bilateral;
 mod check;
 mod compute;
 pub(super) mod correlate;
+mod fourier;
 mod integer;
 mod isa;
 mod levels;
@@ -43,11 +44,13 @@ use crate::filter::spec::Precision;
 /// What [`CpuEngine`] can compute.
 pub static ABILITIES: Abilities = Abilities {
     direct: |_, _| true,
+    fft: |_, _| None,
     engine: "CPU",
     algorithms: &[
         Algorithm::Separable,
         Algorithm::Direct,
         Algorithm::Naive,
+        Algorithm::Fft,
         Algorithm::Fast,
     ],
     precisions: &[Precision::Fp32],

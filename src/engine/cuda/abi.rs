@@ -306,6 +306,8 @@ pub mod band;
 pub mod direct3;
 #[path = "abi/fast.rs"]
 pub mod fast;
+#[path = "abi/fourier.rs"]
+pub mod fourier;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[path = "abi/ladder.rs"]

@@ -4,6 +4,7 @@ use super::abi::band::Bands;
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
 use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
+use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
 use crate::filter::spec::{Border, Distance};
@@ -55,6 +56,8 @@ pub fn kernel(
             return Some(by_levels(layout, job, bilateral));
         }
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (_, Algorithm::Fft) if fft_obstacle(layout, job).is_some() => return None,
+        (Operation::Correlate(_), Algorithm::Fft) => return Some(ConvolveFft),
         (_, Algorithm::Tile) => (
             by_bands(layout, job, capability).unwrap_or(ConvolveTileU8),
             ConvolveTileU16,
@@ -69,6 +72,21 @@ pub fn kernel(
         Sample::U8 => for_u8,
         Sample::U16Le { .. } | Sample::U16Be => for_u16,
     })
+}
+
+/// What keeps `Algorithm::Fft` from computing `job`.
+pub fn fft_obstacle(layout: &Layout, job: &Job) -> Option<&'static str> {
+    if matches!(job.operation, Operation::Magnitude { .. }) {
+        Some("a root of two sums")
+    } else if job.premultiply {
+        Some("alpha=premultiply")
+    } else if !Kernel::ConvolveFft.fits(radius(&job.operation), Needs::default()) {
+        Some("more than 49 taps across or down")
+    } else if !fourier::float32_suffices(job, layout.max_code()) {
+        Some("weights that are too large for float32")
+    } else {
+        None
+    }
 }
 
 /// Whether there is a kernel of `Algorithm::Direct` for `job`.
@@ -337,7 +355,7 @@ pub fn largest_offset<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> f32 {
     offsets.fold(0.0, f32::max)
 }
 
-/// The weights of `correlation` as digits with which `kernel` finds the canonical results, of sums of 8-bit samples to
+/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples to
 /// which up to `offset` is added.
 pub fn bands(kernel: Kernel, correlation: &Correlation, offset: f32) -> Option<Bands> {
     let Taps::Full { weights, .. } = &correlation.taps else {
@@ -346,6 +364,7 @@ pub fn bands(kernel: Kernel, correlation: &Correlation, offset: f32) -> Option<B
     match kernel {
         Kernel::ConvolveMatrixU8 => Bands::whole(weights),
         Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor, offset),
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, correlation.divisor),
         _ => None,
     }
 }

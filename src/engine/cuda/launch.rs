@@ -22,7 +22,7 @@ mod parameter;
 
 use self::parameter::{
     Parameter, add_digits, bilateral_parameter, check_window, convolve_parameter, fast_parameter,
-    matrices,
+    matrices, spectrum,
 };
 
 /// A frame in device memory.
@@ -180,6 +180,11 @@ impl Launches {
             Weights::Bands => {
                 (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
                 self.weights.extend(digits);
+            }
+            Weights::Spectrum => {
+                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
+                self.weights
+                    .extend(spectrum(job, self.plan.layout.max_code()));
             }
             Weights::Inline if weights.len() > LINEAR_WEIGHTS => {
                 return Err(format!(

@@ -47,6 +47,7 @@ fn main() {
     let out = out.and_then(|at| arguments.get(at + 1));
     let mut figures = Figures::default();
     kernels(&engine, &mut figures);
+    large_kernels(&engine, &mut figures);
     round_trips(&engine, &mut figures);
     others(&mut figures);
     first_frame(&mut figures);
@@ -199,6 +200,43 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     "us",
                     Some(microseconds(floor)),
                     bound,
+                );
+            }
+        }
+    }
+}
+
+/// The same for kernels that the Fourier transform is for.
+fn large_kernels(engine: &CudaEngine, figures: &mut Figures) {
+    let custom = |side: i32, unit: f64| {
+        let weights = (0..side * side).map(|i| format!("{} ", f64::from(i * 29 % 17 - 7) * unit));
+        FilterSpec {
+            kernel: Kernel::Custom,
+            matrix: Some(weights.collect::<String>().parse().expect("a square")),
+            ..FilterSpec::default()
+        }
+    };
+    for format in ["GRAY8", "RGBA"] {
+        let layout = layout(format, 1920, 1080);
+        let floor = engine.time_device_copy(bytes(&layout));
+        let floor = floor.unwrap_or_else(|error| panic!("{error}"));
+        for (name, spec) in [
+            ("custom25x25", custom(25, 1.0)),
+            ("fractions25x25", custom(25, 1.0 / 3.0)),
+            ("fractions31x31", custom(31, 1.0 / 3.0)),
+        ] {
+            for method in [Method::Auto, Method::Fft] {
+                let spec = FilterSpec {
+                    method,
+                    ..spec.clone()
+                };
+                let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
+                let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+                figures.add(
+                    format!("kernel/{name}/{}/{format}/1920x1080", method.nick()),
+                    microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+                    "us",
+                    Some(microseconds(floor)),
                 );
             }
         }

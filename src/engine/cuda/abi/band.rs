@@ -42,6 +42,11 @@ pub struct Bands {
 }
 
 impl Bands {
+    /// Numbers in the order of the weights.
+    pub fn values(&self) -> &[i32] {
+        &self.values
+    }
+
     /// Those of `weights` that are whole numbers, if no sum of their products with code values reaches 2^24.
     pub fn whole(weights: &[f32]) -> Option<Bands> {
         let small = magnitudes(weights).sum::<f64>() * LARGEST_CODE < f64::from(1 << 24);
@@ -71,6 +76,16 @@ impl Bands {
             false => three,
         };
         (bands.tolerance <= LARGEST_TOLERANCE).then_some(bands)
+    }
+
+    /// Those nearest to `weights` of two digits, for sums that are divided by `divisor`: errors of 16 bits of the largest
+    /// weight, which float16 would be of the 11 of each.
+    pub fn rough(weights: &[f32], divisor: f32) -> Option<Bands> {
+        let bands = Bands::of_digits(2, weights, divisor, 0.0)?;
+        Some(Bands {
+            tolerance: 0.0,
+            ..bands
+        })
     }
 
     fn of_digits(digits: usize, weights: &[f32], divisor: f32, offset: f32) -> Option<Bands> {
@@ -359,6 +374,25 @@ mod tests {
                 bands.tolerance
             );
         }
+    }
+
+    #[test]
+    fn rough_weights_are_as_near_as_sixteen_bits_of_the_largest() {
+        let weights: Vec<f32> = (0..225)
+            .map(|at| (at * 29 % 17) as f32 / 3.0 - 2.0)
+            .collect();
+        let bands = Bands::rough(&weights, 75.0).expect("it is possible");
+        assert_eq!((bands.digits, bands.tolerance), (2, 0.0));
+        let largest = weights
+            .iter()
+            .fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
+        for (&value, weight) in bands.values().iter().zip(&weights) {
+            let difference = value as f32 * bands.factor * 75.0 - weight;
+            assert!(difference.abs() <= largest / 65_000.0, "{weight}");
+        }
+        // A picture of one level stays within a hundredth of a code of what it should be.
+        let sum: f32 = weights.iter().sum();
+        assert!((bands.sum() as f32 * bands.factor - sum / 75.0).abs() * 255.0 < 0.01);
     }
 
     #[test]

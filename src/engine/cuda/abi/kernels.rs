@@ -1,6 +1,6 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, line_length, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +28,9 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
+    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
+    /// kernel.
+    Spectrum,
 }
 
 /// How many weights a kernel takes.
@@ -49,6 +52,8 @@ enum Across {
     PackedBytes,
     /// This many samples of a row of a packed job, all its channels counted, or of one channel.
     OfRow(u32),
+    /// What is right of a transformed rectangle.
+    Right,
 }
 
 struct Description {
@@ -95,6 +100,7 @@ modules! {
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
     ConvolveNaive = "convolve_naive",
     ConvolveMatrixU8 = "convolve_matrix_u8",
+    ConvolveFft = "convolve_fft",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
@@ -165,7 +171,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Samples};
+use Across::{OfRow, PackedBytes, Right, Samples};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -197,6 +203,11 @@ kernels! {
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
     /// The same function with other weights, which it needs as they are, too, for what they decide.
     ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, rounded to two digits.
+    ConvolveMatrixRoughU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// By Fourier transforms, not canonical: one kernel of a radius up to 24, without premultiplication; a tile is
+    /// what is right of a rectangle.
+    ConvolveFft = "convolve_fft", ConvolveFft, Convolve, Spectrum, 256, Right, [64];
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
@@ -314,12 +325,13 @@ fn others(job: &Job) -> usize {
 const SHARED_BYTES: usize = 48 * 1024;
 
 /// Tiles that cover a row of `job`.
-pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
+pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) -> u32 {
     match (kernel.describe().across, job.packed, job.channel_count) {
         (OfRow(bytes), packed::LUMA_FIRST | packed::LUMA_SECOND, _) => {
             (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
         }
         (Samples(samples), ..) => job.width.div_ceil(samples),
+        (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedBytes, ..) => job.width.div_ceil(128),
@@ -348,7 +360,7 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 | ConvolveMatrixNearU8 => {
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
             // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
             // each channel.
             let few = band::slices(width) == 1 && 2 * radius.1 < 16;
@@ -363,6 +375,8 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             };
             matrices + (positions / 2).next_multiple_of(4) + planes + in_doubt
         }
+        // Points, and positions of 16 bits of columns and rows.
+        ConvolveFft => 2 * fourier::SIDE * fourier::SIDE + (fourier::COLUMNS + fourier::SIDE) / 2,
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));
             let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
@@ -458,6 +472,11 @@ impl Kernel {
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples
     /// beyond the centre, or `None` where no tile fits into what every device grants.
     fn tile(self, radius: (usize, usize), needs: Needs) -> Option<(u32, u32)> {
+        if self.weights() == Weights::Spectrum {
+            let bytes = shared_bytes(self, fourier::SIDE, radius, needs) as u32;
+            let fits = radius.0.max(radius.1) <= fourier::MOST_RADIUS;
+            return fits.then(|| ((fourier::SIDE - 2 * radius.1) as u32, bytes));
+        }
         self.describe().heights.iter().find_map(|&height| {
             let bytes = shared_bytes(self, height as usize, radius, needs);
             (bytes <= SHARED_BYTES).then_some((height, bytes as u32))
@@ -495,7 +514,7 @@ impl Kernel {
         for job in jobs {
             assert!(job.width > 0 && job.height > 0, "a job without samples");
             job.first_tile_row = grid.y;
-            job.tiles_across = tiles_across(self, job);
+            job.tiles_across = tiles_across(self, job, radius);
             grid.x = grid.x.max(job.tiles_across);
             grid.y += job.height.div_ceil(tile_height);
         }

@@ -228,6 +228,8 @@ fn constants_are_those_of_the_header() {
         ("PACKED", packed::PACKED),
         ("LUMA_FIRST", packed::LUMA_FIRST),
         ("LUMA_SECOND", packed::LUMA_SECOND),
+        ("FOURIER_SIDE", fourier::SIDE as u32),
+        ("FOURIER_RADIUS", fourier::MOST_RADIUS as u32),
         ("L1", distance::L1),
         ("L2", distance::L2),
     ] {
@@ -278,7 +280,7 @@ fn tiles_cover_every_job_once() {
             let mut rows = 0;
             for job in &frame.jobs[..sizes.len()] {
                 assert_eq!(job.first_tile_row, rows);
-                assert_eq!(job.tiles_across, kernels::tiles_across(kernel, job));
+                assert_eq!(job.tiles_across, kernels::tiles_across(kernel, job, (3, 3)));
                 assert!(job.tiles_across <= grid.x);
                 rows += job.height.div_ceil(frame.tile_height);
             }
@@ -332,6 +334,7 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
     assert!(Kernel::ConvolveMatrixU8.fits((22, 22), channels(3)));
     assert!(!Kernel::ConvolveMatrixU8.fits((23, 23), channels(3)));
     assert!(Kernel::ConvolveMatrixU8.fits((12, 12), channels(4)));
+    assert!(Kernel::ConvolveFft.fits((24, 24), one) && !Kernel::ConvolveFft.fits((1, 25), one));
     assert!(Kernel::BilateralTileU16.fits(all, one));
     assert!(Kernel::BilateralTileU16.fits((27, 27), several));
     assert!(!Kernel::BilateralTileU16.fits((28, 28), several));

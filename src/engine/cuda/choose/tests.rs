@@ -458,3 +458,75 @@ fn what_is_not_filtered_is_copied_by_any_kernel() {
     };
     assert_eq!(kernels(Format::Gray8, &identity), [ConvolveNaiveU8]);
 }
+
+#[test]
+fn transforms_take_large_kernels_on_request_alone() {
+    let fft = |kernel, radius| FilterSpec {
+        method: spec::Method::Fft,
+        radius,
+        ..of(kernel)
+    };
+    assert_eq!(kernels(Format::Gray8, &fft(Gauss, 24)), [ConvolveFft]);
+    assert_eq!(kernels(Format::I420, &fft(Box3, 0)), [ConvolveFft; 3]);
+    assert_eq!(kernels(Format::P01010le, &fft(Emboss, 0)), [ConvolveFft; 2]);
+    let automatic = kernels(
+        Format::Gray8,
+        &FilterSpec {
+            radius: 24,
+            ..of(Gauss)
+        },
+    );
+    assert_eq!(automatic, [SeparableU8]);
+}
+
+#[test]
+fn transforms_are_refused_by_name() {
+    gst::init().unwrap();
+    let refusal = |format, spec: FilterSpec| {
+        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+        let spec = FilterSpec {
+            method: spec::Method::Fft,
+            ..spec
+        };
+        Plan::new(&spec, &layout, &ABILITIES)
+            .unwrap_err()
+            .to_string()
+    };
+    let wide = FilterSpec {
+        radius: 25,
+        ..of(Gauss)
+    };
+    assert_eq!(
+        refusal(Format::Gray8, wide),
+        "method=fft cannot compute kernel=gauss with more than 49 taps across or down on the GPU; \
+         possible are auto, separable, tile, naive"
+    );
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..of(Gauss9)
+    };
+    let text = refusal(Format::Rgba, premultiplied);
+    assert!(
+        text.contains("kernel=gauss9 with alpha=premultiply on the GPU"),
+        "{text}"
+    );
+    let text = refusal(Format::Gray8, of(Sobel));
+    assert!(
+        text.contains("kernel=sobel with a root of two sums on the GPU"),
+        "{text}"
+    );
+    let strong = FilterSpec {
+        divisor: 0.3,
+        ..of(Gauss9)
+    };
+    let text = refusal(Format::Gray16Le, strong);
+    assert!(
+        text.contains("weights that are too large for float32"),
+        "{text}"
+    );
+    assert!(
+        refusal(Format::Gray8, of(Bilateral))
+            .starts_with("method=fft cannot compute kernel=bilateral on the GPU")
+    );
+}

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::engine::cuda::abi::{self, Form, Kernel};
 use crate::engine::cuda::choose;
+use crate::filter::fourier;
 use crate::filter::levels::Levels;
 use crate::filter::plan::{Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Distance;
@@ -197,6 +198,14 @@ pub fn add_digits(parameter: &mut Parameter, kernel: Kernel, plan: &Plan, job: &
     launch.factor = bands.factor;
     launch.tolerance = bands.tolerance;
     bands.table(launch.kernels[0].width as usize)
+}
+
+/// The spectrum of the kernel of `job`, with code values up to `max_code`, as the kernel that transforms takes it.
+pub fn spectrum(job: &Job, max_code: u32) -> Vec<u32> {
+    let (columns, rows) = (abi::fourier::COLUMNS, abi::fourier::SIDE);
+    let values = fourier::spectrum(&job.operation, columns, rows);
+    let parts: Vec<[f64; 2]> = values.iter().map(|value| [value.re, value.im]).collect();
+    abi::fourier::table(&parts, job.sums_are_whole(max_code))
 }
 
 /// The parameter of a bilateral and its weights: the exponents of a quarter of the window.

@@ -3,6 +3,7 @@
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
 use super::fast;
+use super::fourier;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
@@ -253,7 +254,10 @@ impl Filter {
         context: Handle,
     ) -> Option<(Device, Rows)> {
         let end = self.weight_end();
-        if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
+        if !matches!(
+            kernel.weights(),
+            Weights::Device | Weights::Bands | Weights::Spectrum
+        ) {
             let most = match self {
                 Filter::Linear(_) => LINEAR_WEIGHTS,
                 Filter::Bilateral(_) | Filter::Fast(_) => INLINE_WEIGHTS,
@@ -309,6 +313,16 @@ impl Filter {
                 let bands = check_digits(kernel, launch, &weights);
                 let sum = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
                 (bands.table(taps.width as usize), sum as f32, rows.end())
+            }
+            Weights::Spectrum => {
+                let (device, rows) = weights?;
+                let at = rows.end();
+                let rows = Rows::bytes(at, fourier::BYTES);
+                let weights =
+                    read_floats(device, &Rows::bytes(launch.weights, at - launch.weights));
+                let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
+                fourier::check(launch, &weights, &table);
+                return Some(rows);
             }
             Weights::Inline | Weights::Device => return None,
         };
@@ -538,6 +552,7 @@ fn check_digits(kernel: Kernel, launch: &ConvolveLaunch, weights: &[f32]) -> Ban
         .fold(0.0, f32::max);
     let bands = match kernel {
         Kernel::ConvolveMatrixNearU8 => Bands::near(weights, launch.divisor, offset),
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, launch.divisor),
         _ => Bands::whole(weights),
     };
     let Some(bands) = bands else {

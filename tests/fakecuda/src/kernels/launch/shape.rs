@@ -65,7 +65,10 @@ impl Launch {
 pub(super) fn variant(kernel: Kernel, filter: &Filter) -> Kernel {
     use Kernel::*;
     match (kernel, filter) {
-        (ConvolveMatrixU8, Filter::Linear(launch)) if launch.factor != 0.0 => ConvolveMatrixNearU8,
+        (ConvolveMatrixU8, Filter::Linear(launch)) if launch.tolerance != 0.0 => {
+            ConvolveMatrixNearU8
+        }
+        (ConvolveMatrixU8, Filter::Linear(launch)) if launch.factor != 0.0 => ConvolveMatrixRoughU8,
         (BilateralFastU8, _) => by_levels(filter),
         _ => kernel,
     }
