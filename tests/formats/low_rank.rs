@@ -7,7 +7,7 @@ use gstcudaconv::filter::plan::{Algorithm, Operation, Taps};
 use gstcudaconv::filter::spec::{Alpha, Kernel, Method, Planes};
 use gstcudaconv::filter::{FilterSpec, Plan};
 
-use crate::support::*;
+use super::support::*;
 
 /// Samples of `f(x, y)` up to `radius` on both axes, as a matrix.
 fn sampled(radius: i32, f: impl Fn(f64, f64) -> f64) -> String {

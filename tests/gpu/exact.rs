@@ -386,6 +386,9 @@ fn sums_of_outer_products() {
             let layout = support::layout(format, width, height);
             for (index, border) in all_of::<Border>().into_iter().enumerate() {
                 for (number, spec) in specs.iter().enumerate() {
+                    if support::quick() && (turn + index + number) % 8 != 0 {
+                        continue;
+                    }
                     let spec = FilterSpec {
                         border,
                         border_value: 77.0,
