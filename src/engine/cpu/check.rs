@@ -5,19 +5,12 @@ use crate::filter::Layout;
 use crate::filter::layout::Role;
 use crate::filter::levels;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps};
-use crate::filter::spec::Precision;
 
 /// Refuses what the code behind relies on never to meet.
 pub fn plan(plan: &Plan) -> Result<(), String> {
     match plan.algorithm {
         Algorithm::Naive | Algorithm::Separable | Algorithm::Direct | Algorithm::Fast => {}
         other => return Err(format!("the CPU engine has no {other:?} algorithm")),
-    }
-    if plan.precision != Precision::Fp32 {
-        return Err(format!(
-            "the CPU engine has no {:?} precision",
-            plan.precision
-        ));
     }
     for job in &plan.jobs {
         self::job(&plan.layout, job)?;

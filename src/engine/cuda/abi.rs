@@ -296,6 +296,8 @@ pub mod band;
 pub mod direct3;
 #[path = "abi/fast.rs"]
 pub mod fast;
+#[path = "abi/halves.rs"]
+pub mod halves;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[path = "abi/ladder.rs"]

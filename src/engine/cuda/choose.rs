@@ -1,11 +1,14 @@
 //! Which kernel computes a job of a plan.
 
+use super::abi::halves::{self, MOST_GAIN};
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
 use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
 use crate::filter::layout::{Channel, Role, Sample};
-use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
-use crate::filter::spec::{Border, Distance};
+use crate::filter::plan::{
+    Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps,
+};
+use crate::filter::spec::{Border, Distance, Precision};
 
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
@@ -30,7 +33,17 @@ pub fn radius(operation: &Operation) -> (usize, usize) {
 /// Compute capability of a device, major and minor.
 pub type Capability = (u32, u32);
 
-/// The kernel that computes `job`, of a plan for `layout`, by `algorithm` on a device of
+/// The kernel that computes `job` of `plan` on a device of `capability`: one of lower precision where that
+/// was asked for and there is such a kernel, else [the one](kernel) of float32.
+pub fn of(plan: &Plan, job: &Job, capability: Capability) -> Option<Kernel> {
+    let lower = match plan.precision {
+        Precision::Fp32 => None,
+        Precision::Fp16 => by_halves(plan.algorithm, &plan.layout, job, capability),
+    };
+    lower.or_else(|| kernel(plan.algorithm, &plan.layout, job, capability))
+}
+
+/// The kernel that computes `job`, of a plan for `layout`, by `algorithm` in float32 on a device of
 /// `capability`, or `None` where there is none. Any kernel for the samples of a layout copies and
 /// fills.
 pub fn kernel(
@@ -284,6 +297,44 @@ fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
         (true, false) => Kernel::SeparableMatrixLargeU8,
         (false, _) => Kernel::SeparableMatrixDividedU8,
     })
+}
+
+/// The kernel on the matrix units that computes `job` with weights rounded to float16, if it is separable, of
+/// bytes, and errors do not grow much.
+fn by_halves(
+    algorithm: Algorithm,
+    layout: &Layout,
+    job: &Job,
+    capability: Capability,
+) -> Option<Kernel> {
+    let (Algorithm::Separable, Operation::Correlate(kernel)) = (algorithm, &job.operation) else {
+        return None;
+    };
+    let Taps::Separable {
+        horizontal,
+        vertical,
+    } = &kernel.taps
+    else {
+        return None;
+    };
+    let can = layout.sample == Sample::U8
+        && is_in_rows(layout, job)
+        && !job.premultiply
+        && edge_is_code(layout, job)
+        && halves::gain(horizontal, vertical, kernel.divisor) <= MOST_GAIN;
+    let channels = match job.group.is_packed(1) {
+        true => job.group.channels.len(),
+        false => 1,
+    };
+    let (rx, ry) = radius(&job.operation);
+    let reaches = |kernel: &Kernel| {
+        let most = kernel.halves().map(|reach| reach.samples(channels));
+        most.is_some_and(|(across, down)| rx <= across && ry <= down)
+    };
+    [Kernel::SeparableHalfU8, Kernel::SeparableHalfWideU8]
+        .into_iter()
+        .find(reaches)
+        .filter(|kernel| can && capability >= kernel.module().needed_capability())
 }
 
 /// The kernel on the matrix units that computes `job`, if it is not separable, of small whole numbers

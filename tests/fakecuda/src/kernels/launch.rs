@@ -2,7 +2,7 @@
 
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
-use super::fast;
+use super::{fast, halves};
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
@@ -26,6 +26,7 @@ pub enum Filter {
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
     filter: Filter,
+    rounds_weights: bool,
     samples: Samples,
     /// Those of the frame, of packed 4:2:2 luma, chroma and padding apart.
     jobs: Vec<Job>,
@@ -93,6 +94,7 @@ impl Launch {
         }
         Launch {
             filter,
+            rounds_weights: kernel.rounds_weights(),
             samples,
             jobs,
             planes,
@@ -221,6 +223,9 @@ impl Launch {
             };
             let alpha = alpha.as_ref().filter(|_| Some(index) != alpha_index);
             let results = match &self.filter {
+                Filter::Linear(launch) if self.rounds_weights => {
+                    halves::filter(launch, own, plane.channel.zero, width, height)
+                }
                 Filter::Linear(launch) => {
                     let linear = Linear::new(launch, weights);
                     let mut results = linear.filter(own, width, height);
@@ -254,26 +259,26 @@ impl Launch {
     }
 }
 
-/// Which of the kernels of one function it is: those of the bilateral by levels differ in the samples
-/// for which there is room in shared memory, and in the height of their tiles.
+/// Which of the kernels of one function it is: they differ in the height of their tiles, those of the
+/// bilateral by levels also in the samples for which there is room in shared memory.
 pub fn variant(kernel: Kernel, launch: &Launch) -> Kernel {
     use Kernel::*;
-    if kernel != BilateralFastU8 {
-        return kernel;
-    }
     let frame = launch.filter.frame();
-    let variants = match frame.sample {
-        sample::U8 => [BilateralFastU8, BilateralFastLowU8, BilateralFastLowestU8],
-        _ => [
+    let variants: &[Kernel] = match (kernel, frame.sample) {
+        (BilateralFastU8, sample::U8) => {
+            &[BilateralFastU8, BilateralFastLowU8, BilateralFastLowestU8]
+        }
+        (BilateralFastU8, _) => &[
             BilateralFastU16,
             BilateralFastLowU16,
             BilateralFastLowestU16,
         ],
+        _ => return kernel,
     };
     let margin = launch.filter.margin();
     let height = |kernel: Kernel| kernel.tile_height(&frame.jobs[0], margin);
     let fits = |kernel: &Kernel| kernel.fits(margin, Needs::default());
-    let found = variants.into_iter().filter(fits);
+    let found = variants.iter().copied().filter(fits);
     let found = found
         .into_iter()
         .find(|&kernel| height(kernel) == frame.tile_height);
@@ -362,6 +367,10 @@ impl Filter {
         };
         let taps = &launch.kernels[0];
         let (table, sum, at) = match kernel.weights() {
+            Weights::Halves => {
+                let table = halves::matrices(launch).table(kernel.halves()?);
+                (table, launch.sum, launch.weights)
+            }
             Weights::Matrices => {
                 let weights = &launch.inline_weights[taps.first as usize..];
                 let across = &weights[..taps.width as usize];

@@ -5,6 +5,7 @@
 mod bilateral;
 mod direct3;
 mod fast;
+mod halves;
 mod image;
 pub mod ladder;
 pub mod launch;
