@@ -4,6 +4,7 @@
 mod bands;
 mod exact;
 mod flow;
+mod halves;
 mod ladder;
 mod levels;
 mod memory;
