@@ -145,8 +145,8 @@ CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
 typedef struct CudaconvConvolveLaunch {
     CudaconvFrame frame;
     /* Device address of the weights of all kernels, float32, a multiple of 16; 0 where the
-     * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights, where
-     * it says so, are there as well or instead. */
+     * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
+     * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
     CudaconvTaps kernels[2];
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
@@ -154,8 +154,17 @@ typedef struct CudaconvConvolveLaunch {
     float reciprocal; /* the float32 nearest to 1 / divisor */
     float sum;        /* of the weights of the first kernel */
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
+    /* convolve_matrix: how many digits weights have, and the sum of the numbers that these make. */
+    cudaconv_u32 digits;
+    cudaconv_i32 sum_of_digits;
+    /* Of sums of products with those numbers, which makes results of them; 0 where they are the weights
+     * themselves. */
+    float factor;
+    /* By how much a result before rounding may differ from the canonical one; where that cannot be or does
+     * not matter, 0. */
+    float tolerance;
 } CudaconvConvolveLaunch;
-CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2448, inline_weights, 1872);
+CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2464, tolerance, 2460);
 
 /* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
  * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset
@@ -175,8 +184,8 @@ typedef struct CudaconvBilateralLaunch {
 } CudaconvBilateralLaunch;
 CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
 
-/* Most taps per axis of a bilateral by levels, filled up to whole eights. */
-#define CUDACONV_FAST_TAPS 72
+/* Most taps per axis of a bilateral by levels. */
+#define CUDACONV_FAST_TAPS 65
 
 /* Parameter of every kernel of the modules bilateral_fast. Level k is the code value first + k * spacing;
  * a difference d from it weighs exp2(-(d * scale)^2), and levels for which |d * scale| is beyond
@@ -185,20 +194,22 @@ typedef struct CudaconvFastLaunch {
     CudaconvFrame frame;
     cudaconv_u32 radius_x;
     cudaconv_u32 radius_y;
-    /* 2 * radius + 1, rounded up to a multiple of eight. */
-    cudaconv_u32 taps_x;
-    cudaconv_u32 taps_y;
     cudaconv_u32 count;
     float first;
     float spacing;
     float reach;
     float scale;
     cudaconv_u32 reserved;
-    /* Across and down: two float16 each, both the weight; the weights of an axis sum to 1. Zeros
-     * fill them up. */
+    /* Across and down, 2 * radius + 1 each: a float16 in the lower half. The weights of an axis sum to 1.
+     * Behind them are zeros. */
     cudaconv_u32 weights[2][CUDACONV_FAST_TAPS];
 } CudaconvFastLaunch;
-CUDACONV_LAYOUT(CudaconvFastLaunch, 2432, weights, 1856);
+CUDACONV_LAYOUT(CudaconvFastLaunch, 2368, weights, 1848);
+
+/* Of the kernel of the module convolve_fft: side of the square of points, two samples of a row each, that is
+ * transformed at once, and most that a filter reaches from the centre. */
+#define CUDACONV_FOURIER_SIDE 64
+#define CUDACONV_FOURIER_RADIUS 24
 
 /* Most that the magnitudes of the weights of a direct3 kernel sum to: float16 then holds every sum of
  * differences from 128. */

@@ -1,10 +1,17 @@
-// Correlation of 8-bit samples with kernels of whole numbers from -128 to 127 that are not separable, on
-// the matrix units. All products and sums are whole numbers below 2^24, so the bytes are those of every
-// other order of additions.
+// Correlation of 8-bit samples with kernels that are not separable, on the matrix units.
+//
+// Weights are whole numbers times one scale, and each of these is one to three digits from -128 to 127
+// to the base 256: products with the first digit of all weights, times 256, then products with the second on
+// top, and so on. All that is exact modulo 2^32, and the host sees to it that the last sum is below 2^31.
+// Whole weights are their own digits: all sums are then whole numbers below 2^24 and the bytes those
+// of every other order of additions. Other weights differ a little from their digits, and additions in
+// float32 round, but by no more than the host can tell (`tolerance`): results that lie so near to the middle
+// between two codes that this could decide, one of a hundred or fewer, are computed once more, in the
+// canonical order. So the bytes are the canonical ones here, too.
 //
 // Bytes: each sample read once and written once, 1 µs for 1080p GRAY8. Operations of a warp for 16
-// columns of 8 rows: one matrix product for each row of the kernel, up to 17 taps wide, and 45 to divide,
-// round and pack; for 15 x 15 taps 60, where vector arithmetic takes 900 multiply-adds.
+// columns of 8 rows: one matrix product for each row of the kernel, up to 17 taps wide, and each digit, and 45 to
+// divide, round and pack; for 15 x 15 taps of one digit 60, where vector arithmetic takes 900 multiply-adds.
 //
 // A product is of a band matrix of weights, 16 outputs by 32 samples of a row, and a matrix of 32
 // samples of 8 rows; kernels wider than 17 taps take two or three of them. Rows of the second may begin
@@ -14,8 +21,11 @@
 // packed jobs are taken apart before and put together afterwards. The matrices of weights come from the host
 // (`src/engine/cuda/abi/band.rs`).
 //
-// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps take
-// 9.7 µs for 1080p GRAY8 and 24 µs for RGBA; the products are 1.7 µs of the first, what is around them the rest.
+// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps of 1080p GRAY8 take
+// 10 µs by one digit, of which the products are 1.7, and 13 by two; RGBA takes 26 and 33. To decide what is in doubt
+// costs 4 µs for weights that sum to 1 and 8 for ones of which the positive sum to 2.6: a result takes its products one
+// by one, so the time is that of one, whatever there are up to 128. Three digits, of which fewer are in doubt, are no
+// faster but where one weight is much larger than all others.
 //
 // Needs compute_80.
 #include "common.cuh"
@@ -30,12 +40,19 @@ constexpr int GROUP = 8;
 // Of a warp: products beside and below each other.
 constexpr int PRODUCTS = 4;
 constexpr int GROUPS = 2;
+// Of a thread, of a group.
+constexpr int RESULTS = PRODUCTS * 4;
+static_assert(GROUPS * RESULTS <= 32, "bits");
+// Results of a block that are computed once more at a time.
+constexpr u32 MOST_DOUBTS = 254;
 // Warps beside each other.
 constexpr int ACROSS = 2;
 constexpr int WIDTH = ACROSS * PRODUCTS * OUTPUTS;
 constexpr int HEIGHT = WARPS / ACROSS * GROUPS * GROUP;
 // Rows of the kernel whose weights a thread has at a time, 8 apart.
 constexpr int APART = 2;
+// Digits for which all matrices are in shared memory, if they are few enough.
+constexpr int RESIDENT = 2;
 // Samples of a channel that are loaded and stored at a time.
 constexpr int UNIT = 8;
 constexpr int WORD = 4;
@@ -53,9 +70,11 @@ struct Window {
     int left, above;  // samples of the tile before the outputs, whole units across
     int columns, rows, pitch;
     int slices;       // products for each row of the kernel
+    int digits;
     bool single;
 
-    __device__ __forceinline__ explicit Window(const CudaconvTaps& taps) {
+    __device__ __forceinline__ explicit Window(const CudaconvConvolveLaunch& launch) : digits(launch.digits) {
+        const CudaconvTaps& taps = launch.kernels[0];
         const int radius = taps.width / 2;
         left = (radius + UNIT - 1) / UNIT * UNIT;
         above = taps.height / 2;
@@ -64,11 +83,13 @@ struct Window {
         slices = (left + radius + OUTPUTS + 31) / 32;
         // An odd number of 16 bytes: eight rows of them meet all banks.
         pitch = WIDTH + 32 * slices - OUTPUTS;
-        single = slices == 1 && taps.height <= APART * GROUP;
+        single = slices == 1 && taps.height <= APART * GROUP && digits <= RESIDENT;
     }
 
     // Whether all matrices are in shared memory at once.
     __device__ __forceinline__ bool are_there() const { return single; }
+    // How many `Matrices` there is room for.
+    __device__ __forceinline__ int room() const { return single ? digits : 1; }
 };
 
 // --- Packed samples ------------------------------------------------------------------------------
@@ -336,9 +357,9 @@ DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int
     }
 }
 
-// Adds the products of a warp. `from` is the address of its first samples for this thread. The
-// matrices are there if they are those of all of the kernel.
-DEVICE void add_products(Sums& sums, const CudaconvTaps& taps, const Window& window, const uint4* all_matrices,
+// Adds the products of a warp with one digit of the weights. `from` is the address of its first samples for this
+// thread. Matrices that are not there yet are taken from `all_matrices`, which moves on.
+DEVICE void add_products(Sums& sums, const CudaconvTaps& taps, const Window& window, const uint4*& all_matrices,
                          Matrices& matrices, u32 from) {
     const int height = taps.height;
 #pragma unroll 1
@@ -363,11 +384,95 @@ DEVICE void add_products(Sums& sums, const CudaconvTaps& taps, const Window& win
     }
 }
 
+// Each sum becomes what `change` makes of it.
+template <typename Change>
+DEVICE void change_each(Sums& sums, Change change) {
+#pragma unroll
+    for (int r = 0; r < GROUPS; ++r)
+#pragma unroll
+        for (int j = 0; j < PRODUCTS; ++j)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) sums[r][j][k] = change(sums[r][j][k]);
+}
+
+// The sums of a warp, to which `start` is added.
+DEVICE void sum_up(Sums& sums, const CudaconvTaps& taps, const Window& window, const uint4* all_matrices,
+                   Matrices* matrices, u32 from, int start) {
+    const int first = window.digits == 1 ? start : 0;
+    change_each(sums, [&](int) { return first; });
+#pragma unroll 1
+    for (int digit = 0; digit < window.digits; ++digit) {
+        const int added = digit + 1 == window.digits ? start : 0;
+        if (digit > 0) change_each(sums, [&](int sum) { return sum * 256 + added; });
+        add_products(sums, taps, window, all_matrices, matrices[window.are_there() ? digit : 0], from);
+    }
+}
+
 // --- 3. Codes ------------------------------------------------------------------------------------
 
-// Replaces the samples of a warp's tile of a plane by the results. A thread has two columns of
-// two rows of each product.
-DEVICE void store_codes(Sums& sums, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel, u8* to,
+// The weights in the order of the canonical evaluation and results that are computed by them, as many as there is room
+// for at a time.
+struct alignas(16) Doubts {
+    u32 count;
+    // Where results are, row by row; then their codes.
+    u16 places[MOST_DOUBTS];
+
+    // They lie behind, lines of whole fours.
+    __device__ __forceinline__ float4* weights() { return reinterpret_cast<float4*>(this + 1); }
+    __device__ __forceinline__ const float4* weights() const { return reinterpret_cast<const float4*>(this + 1); }
+
+    __device__ __forceinline__ void load_weights(const CudaconvConvolveLaunch& launch) {
+        const CudaconvTaps& taps = launch.kernels[0];
+        const int fours = line_of(taps.width) / 4 * taps.height;
+#pragma unroll 1
+        for (int i = threadIdx.x; i < fours; i += THREADS)
+            copy_later<sizeof(float4)>(weights() + i, launch.weights + i * sizeof(float4));
+    }
+};
+
+// The code at the centre of a window of samples of which the first is at `samples`, computed in the canonical order.
+DEVICE u32 canonical_code(const Doubts& doubts, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel,
+                          const u8* samples, int pitch) {
+    const CudaconvTaps& taps = launch.kernels[0];
+    const int fours = line_of(taps.width) / 4, rows = taps.height;
+    const u32 shift = reinterpret_cast<size_t>(samples) % WORD * 8;
+    const u32* words = reinterpret_cast<const u32*>(samples - shift / 8);
+    // A whole number, so all differences are.
+    const float zero = WHOLE + channel.zero;
+    const float4* weights = doubts.weights();
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int row = 0; row < rows; ++row, words += pitch / WORD, weights += fours) {
+        u32 word = words[0];
+#pragma unroll 4
+        for (int i = 0; i < fours; ++i) {
+            // Weights behind the last are zero, and samples are finite numbers.
+            const u32 next = words[i + 1], codes = __funnelshift_r(word, next, shift);
+            const float4 four = weights[i];
+            const auto value = [&](u32 which) { return __uint_as_float(__byte_perm(codes, 0x4b000000u, which)) - zero; };
+            sum = fmaf(four.x, value(0x7650), sum);
+            sum = fmaf(four.y, value(0x7651), sum);
+            sum = fmaf(four.z, value(0x7652), sum);
+            sum = fmaf(four.w, value(0x7653), sum);
+            word = next;
+        }
+    }
+    return round_to_code(divided(launch, sum) + channel.offset, 255.0f);
+}
+
+// The next group of sums moves up, so that the code for one is there once.
+DEVICE void move_up(Sums& sums) {
+#pragma unroll
+    for (int k = 0; k + 1 < GROUPS; ++k)
+#pragma unroll
+        for (int j = 0; j < PRODUCTS; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[k][j][i] = sums[k + 1][j][i];
+}
+
+// Replaces the samples of a warp's tile of a plane, whose first result of a thread is at `to`, by the codes of sums that
+// are the sums of the products with the weights themselves.
+DEVICE void store_whole(Sums& sums, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel, u8* to,
                         int pitch) {
     const auto code = [&](int sum) {
         return round_to_code(divided(launch, __int2float_rn(sum)) + channel.offset, 255.0f);
@@ -380,13 +485,122 @@ DEVICE void store_codes(Sums& sums, const CudaconvConvolveLaunch& launch, const 
             *reinterpret_cast<u16*>(to + j * OUTPUTS) = code(sum[0]) | code(sum[2]) << 8;
             *reinterpret_cast<u16*>(to + pitch + j * OUTPUTS) = code(sum[1]) | code(sum[3]) << 8;
         }
-        // The next group moves up, so that the code for one is there once.
+        move_up(sums);
+    }
+}
+
+// Codes of a thread: two columns of a row, of the next row, for each product.
+using Codes = u32[GROUPS][PRODUCTS];
+
+// The codes nearest to what becomes of sums. Also tells which could be others in the canonical order: a bit for each,
+// group by group.
+DEVICE u32 find_codes(Codes& codes, Sums& sums, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel) {
+    u32 doubtful = 0;
+    const bool decisive = launch.tolerance != 0.0f;
+    const float most = 0.5f - launch.tolerance;
+#pragma unroll 1
+    for (int r = 0; r < GROUPS; ++r) {
+        float values[PRODUCTS][4];
 #pragma unroll
-        for (int k = 0; k + 1 < GROUPS; ++k)
+        for (int j = 0; j < PRODUCTS; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const float value = fmaf(__int2float_rn(sums[0][j][i]), launch.factor, channel.offset);
+                values[j][i] = fminf(fmaxf(value, 0.0f), 255.0f);
+            }
+        if (decisive) {
 #pragma unroll
             for (int j = 0; j < PRODUCTS; ++j)
 #pragma unroll
-                for (int i = 0; i < 4; ++i) sums[k][j][i] = sums[k + 1][j][i];
+                for (int i = 0; i < 4; ++i) {
+                    const float nearest = (values[j][i] + WHOLE) - WHOLE;
+                    if (fabsf(values[j][i] - nearest) > most) doubtful |= 1u << (4 * j + i) << r * RESULTS;
+                }
+        }
+        move_up(sums);
+#pragma unroll
+        for (int j = 0; j < PRODUCTS; ++j) {
+            const auto code = [&](int i) { return __float_as_uint(values[j][i] + WHOLE); };
+            const u32 first = __byte_perm(code(0), code(2), 0x0040), second = __byte_perm(code(1), code(3), 0x0040);
+#pragma unroll
+            for (int k = 0; k + 1 < GROUPS; ++k) codes[k][j] = codes[k + 1][j];
+            codes[GROUPS - 1][j] = __byte_perm(first, second, 0x5410);
+        }
+    }
+    return doubtful;
+}
+
+// Where a result of a thread lies among those of its block, row by row. It has two columns of two rows of each product.
+DEVICE int place_of(int result) {
+    const int warp = threadIdx.x / WARP;
+    const int row = (warp / ACROSS * GROUPS + result / RESULTS) * GROUP + lane() % 4 * 2 + result % 2;
+    const int column = (warp % ACROSS * PRODUCTS + result / 4 % PRODUCTS) * OUTPUTS + lane() / 4 * 2 + result / 2 % 2;
+    return row * WIDTH + column;
+}
+
+// The last two bits of codes, a bit for each result of a thread.
+struct Endings {
+    u32 low = 0, high = 0;
+};
+
+// The codes of `doubtful` results in the canonical order. `samples` is the first sample that the first output of the
+// block needs. All threads of the block take part.
+DEVICE Endings decide(u32 doubtful, Doubts& doubts, const CudaconvConvolveLaunch& launch,
+                      const CudaconvChannel& channel, const u8* samples, int pitch) {
+    Endings endings;
+    while (__syncthreads_or(doubtful != 0)) {
+        if (threadIdx.x == 0) doubts.count = 0;
+        __syncthreads();
+        const u32 first = doubtful != 0 ? atomicAdd(&doubts.count, __popc(doubtful)) : 0;
+        u32 left = doubtful;
+#pragma unroll 1
+        for (u32 i = first; left != 0 && i < MOST_DOUBTS; ++i, left &= left - 1) doubts.places[i] = place_of(__ffs(left) - 1);
+        __syncthreads();
+        const int count = min(doubts.count, MOST_DOUBTS);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < count; i += THREADS) {
+            const int place = doubts.places[i];
+            const u8* from = samples + place / WIDTH * pitch + place % WIDTH;
+            doubts.places[i] = canonical_code(doubts, launch, channel, from, pitch);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (u32 i = first; doubtful != left; ++i, doubtful &= doubtful - 1) {
+            const u32 code = doubts.places[i], bit = doubtful & -doubtful;
+            if (code & 1) endings.low |= bit;
+            if (code & 2) endings.high |= bit;
+        }
+    }
+    return endings;
+}
+
+// Replaces the samples of a tile of a plane by the codes of `sums`. All threads of the block take part.
+DEVICE void replace(Sums& sums, Doubts& doubts, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel,
+                    u8* plane, int before, int pitch) {
+    const int first = place_of(0);
+    u8* to = plane + first / WIDTH * pitch + first % WIDTH;
+    if (launch.factor == 0.0f) {
+        __syncthreads();
+        store_whole(sums, launch, channel, to, pitch);
+        return;
+    }
+    Codes codes;
+    u32 doubtful = find_codes(codes, sums, launch, channel);
+    const Endings endings = decide(doubtful, doubts, launch, channel, plane + before, pitch);
+#pragma unroll
+    for (int r = 0; r < GROUPS; ++r, to += GROUP * pitch)
+#pragma unroll
+        for (int j = 0; j < PRODUCTS; ++j) {
+            *reinterpret_cast<u16*>(to + j * OUTPUTS) = static_cast<u16>(codes[r][j]);
+            *reinterpret_cast<u16*>(to + pitch + j * OUTPUTS) = static_cast<u16>(codes[r][j] >> 16);
+        }
+    // They are right or neighbours of what is right.
+#pragma unroll 1
+    for (; doubtful != 0; doubtful &= doubtful - 1) {
+        const int result = __ffs(doubtful) - 1, place = place_of(result);
+        u8& code = plane[place / WIDTH * pitch + place % WIDTH];
+        const u32 apart = (endings.low >> result & 1 | (endings.high >> result & 1) << 1) - code & 3;
+        code = static_cast<u8>(apart == 3 ? code - 1 : code + apart);
     }
 }
 
@@ -452,28 +666,21 @@ DEVICE void write_ends(const Channels& channels, int pitch, int count, int x0, i
 // --- A tile --------------------------------------------------------------------------------------
 
 DEVICE void filter(const Channels& channels, int count, const CudaconvConvolveLaunch& launch, const Window& window,
-                   const uint4* all_matrices, Matrices& matrices) {
+                   const uint4* all_matrices, Matrices* matrices, Doubts& doubts) {
     const CudaconvTaps& taps = launch.kernels[0];
     const int warp = threadIdx.x / WARP;
     const int column = warp % ACROSS * PRODUCTS * OUTPUTS, row = warp / ACROSS * GROUPS * GROUP;
+    const int before = window.left - static_cast<int>(taps.width / 2);
     u8* plane = channels.tile;
 #pragma unroll 1
     for (int c = 0; c < count; ++c) {
         if (!channels.is_filtered(c)) continue;
         const CudaconvChannel& channel = channels.at(c);
-        const int start = -static_cast<int>(channel.zero * launch.sum);
-        Sums sums;
-#pragma unroll
-        for (int r = 0; r < GROUPS; ++r)
-#pragma unroll
-            for (int j = 0; j < PRODUCTS; ++j)
-#pragma unroll
-                for (int k = 0; k < 4; ++k) sums[r][j][k] = start;
+        const int start = -static_cast<int>(channel.zero) * launch.sum_of_digits;
         const u8* from = plane + (row + lane() % GROUP) * window.pitch + column + lane() / GROUP * OUTPUTS;
-        add_products(sums, taps, window, all_matrices, matrices, static_cast<u32>(__cvta_generic_to_shared(from)));
-        __syncthreads();
-        store_codes(sums, launch, channel, plane + (row + lane() % 4 * 2) * window.pitch + column + lane() / 4 * 2,
-                    window.pitch);
+        Sums sums;
+        sum_up(sums, taps, window, all_matrices, matrices, static_cast<u32>(__cvta_generic_to_shared(from)), start);
+        replace(sums, doubts, launch, channel, plane, before, window.pitch);
         plane += channels.plane_bytes;
     }
     __syncthreads();
@@ -488,15 +695,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
     if (blockIdx.x >= job.tiles_across) return;
     const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * HEIGHT;
-    const Window window(launch.kernels[0]);
-    Matrices& matrices = *reinterpret_cast<Matrices*>(shared);
-    Positions& positions = *reinterpret_cast<Positions*>(&matrices + 1);
+    const Window window(launch);
+    Matrices* matrices = reinterpret_cast<Matrices*>(shared);
+    Positions& positions = *reinterpret_cast<Positions*>(matrices + window.room());
     u8* tile = reinterpret_cast<u8*>(&positions + 1);
+    // They are there if there can be any.
+    Doubts& doubts = *reinterpret_cast<Doubts*>(tile);
+    if (launch.tolerance != 0.0f) {
+        doubts.load_weights(launch);
+        tile = reinterpret_cast<u8*>(doubts.weights() + line_of(launch.kernels[0].width) / 4 * launch.kernels[0].height);
+    }
     Channels channels = {frame, job, 0, tile, window.pitch * window.rows};
     // The matrices lie behind the weights.
     const CudaconvTaps& taps = launch.kernels[0];
     const uint4* all_matrices = reinterpret_cast<const uint4*>(launch.weights) + line_of(taps.width) / 4 * taps.height;
-    if (window.are_there()) load_matrices(matrices, all_matrices, taps.height);
+    if (window.are_there())
+        for (int digit = 0; digit < window.digits; ++digit)
+            load_matrices(matrices[digit], all_matrices + digit * (APART * GROUP * WARP), taps.height);
     const bool inside = is_inside(job, x0 - window.left, y0 - window.above, window.columns, window.rows);
     if (!inside) positions.find(channels, window, x0 - window.left, y0 - window.above);
     // All channels of a packed job at once, else one after the other.
@@ -514,7 +729,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (!inside) gather_words(channels, window, positions, count, x);
         wait_for_copies();
         __syncthreads();
-        filter(channels, count, launch, window, all_matrices, matrices);
+        filter(channels, count, launch, window, all_matrices, matrices, doubts);
         switch (count) {
             case 1: write_units<1>(channels, window.pitch, x0, y0); break;
             case 2: write_units<2>(channels, window.pitch, x0, y0); break;

@@ -15,7 +15,7 @@ Parts, all without an argument: modules (load times), tests (the GPU's bytes, me
 exactness (a table of every format, family of kernels and border against the definition),
 element (the element's tests with backend=cuda), sanitizer (compute-sanitizer's memcheck and
 racecheck on every kernel), figures, peers (what other libraries take for the same, those that are
-installed), pipelines. Logs, and a copy of the record, go to FOLDER
+installed), profile (what Nsight Compute finds of some kernels, if it is there), pipelines. Logs, and a copy of the record, go to FOLDER
 (out/gpu). The record is written once all parts have run on the same sources, in one call or in
 several: what each part found is kept in out/gpu-parts. Fails if one failed.
 --together runs exactness and the sanitizer's tools at the same time, after the other parts, which need
@@ -41,12 +41,12 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift ;;
     --update) export CUDACONV_LATENCY_UPDATE=1 ;;
     --together) together=yes ;;
-    modules | tests | exactness | element | sanitizer | figures | peers | pipelines | latency | ladder | failed) parts+=("$1") ;;
+    modules | tests | exactness | element | sanitizer | figures | peers | profile | pipelines | latency | ladder | failed) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-all=(modules tests exactness element sanitizer figures peers pipelines)
+all=(modules tests exactness element sanitizer figures peers profile pipelines)
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
 bundle=$root/.gpu
@@ -145,12 +145,12 @@ part_sanitizer() {
   found=$(find_sanitizer)
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 exact::rows_of_any_length \
-    exact::separable_kernels_of_large exact::the_bilateral_of_large levels:: exact::emboss \
-    exact::sobel exact::custom exact::full_kernels exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
+    exact::separable_kernels_of_large exact::the_bilateral_of_large levels:: fourier:: exact::emboss \
+    exact::sobel exact::custom full:: exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
     memory::frames_of_any_shape bands:: ladder::every_step &
   [ -n "$together" ] || wait
   # This follows every access to shared memory, and takes minutes for large windows.
-  sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large exact::full_kernels exact::gauss5 exact::gauss9 exact::box5 &
+  sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large full:: exact::gauss5 exact::gauss9 exact::box5 &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck exact::gauss3 exact::gauss7 exact::emboss exact::scharr \
     exact::rows_of_any_length_of_words &
@@ -159,7 +159,7 @@ part_sanitizer() {
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-bilateral-large exact::the_bilateral_of_large &
   [ -n "$together" ] || wait
-  sanitize "$found" racecheck racecheck-levels levels:: &
+  sanitize "$found" racecheck racecheck-levels levels:: fourier:: &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-ladder ladder::every_step
   wait
@@ -203,6 +203,13 @@ part_peers() {
   rm -f "$kept/peers-figures.toml"
   timeout 120 python3 scripts/gpu-peers.py "$kept/peers-figures.toml" 2>"$out/peers.err" | tee "$out/peers.log" ||
     { say 'no figures of peers'; tail -2 "$out/peers.err" >&2; }
+}
+
+part_profile() {
+  # So are these no results.
+  rm -f "$kept/profile-figures.toml"
+  timeout 120 python3 scripts/gpu-profile.py "$bundle/bin/gpu-figures" "$kept/profile-figures.toml" 2>"$out/profile.err" |
+    tee "$out/profile.log" || { say 'no figures of the profiler'; tail -2 "$out/profile.err" >&2; }
 }
 
 # pipeline NAME DESCRIPTION: a pipeline that must reach its end.
@@ -288,7 +295,9 @@ if [ -n "$complete" ] && [ -e "$kept/device-and-figures.toml" ]; then
   {
     printf 'date = "%s"\nsources-sha256 = "%s"\n' "$(date +%Y-%m-%d)" "$sources"
     cat "$kept/device-and-figures.toml"
-    [ ! -e "$kept/peers-figures.toml" ] || cat "$kept/peers-figures.toml"
+    for part in peers profile; do
+      [ ! -e "$kept/$part-figures.toml" ] || cat "$kept/$part-figures.toml"
+    done
     for part in "${all[@]}"; do cat "$kept/$part.toml"; done
   } >tests/gpu/record.toml
   cp tests/gpu/record.toml "$out/"

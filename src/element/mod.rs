@@ -32,6 +32,8 @@
 //!   `h` the spatial weight and `c_k = g(in(x,y) - L_k)` or 0 beyond 2.5·s, `out = Σ_k c_k·Σ h·g(in - L_k)·in /
 //!   Σ_k c_k·Σ h·g(in - L_k)`. After Durand and Dorsey 2002, Paris and Durand 2006, Yang, Tan and Ahuja 2009;
 //!   [`crate::filter::levels`] says how it differs.
+//! - `method=fft`: the same correlations by Fourier transforms of overlapping rectangles, within one code value;
+//!   [`crate::filter::fourier`] says how exactly. `auto` never takes it.
 //! - `alpha=premultiply`: with a the alpha and F the filter without zero and bias, `zero + bias·2^(d-8)
 //!   + F((in - zero)·a) / F(a)`, or `zero + bias·2^(d-8)` where `F(a)` is 0.
 //! - interlaced frames: the formula for each field by itself.

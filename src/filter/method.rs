@@ -17,7 +17,7 @@ impl Algorithm {
             (Operation::Correlate(kernel), Algorithm::Separable) => separable(kernel),
             (Operation::Magnitude { x, y }, Algorithm::Separable) => separable(x) && separable(y),
             (Operation::Bilateral(_), Algorithm::Separable | Algorithm::Fft) => false,
-            (_, Algorithm::Fft) => true,
+            (_, Algorithm::Fft) => (abilities.fft)(layout, job).is_none(),
             (Operation::Bilateral(_), Algorithm::Fast) => levels::obstacle(layout, job).is_none(),
             (_, Algorithm::Fast) => false,
         })
@@ -65,7 +65,7 @@ pub(super) fn choose(
         possible.extend(able().filter_map(Algorithm::method).map(Method::nick));
         PlanError::Method {
             method: spec.method.nick(),
-            kernel: described(spec, layout, jobs),
+            kernel: described(spec, layout, jobs, abilities),
             engine: abilities.engine,
             possible: possible.join(", "),
         }
@@ -73,11 +73,15 @@ pub(super) fn choose(
 }
 
 /// The kernel's name, and what it is of the settings that `method` cannot do.
-fn described(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> String {
+fn described(spec: &FilterSpec, layout: &Layout, jobs: &[Job], abilities: &Abilities) -> String {
     let nick = spec.kernel.nick();
-    let mut obstacles = jobs.iter().filter_map(|job| levels::obstacle(layout, job));
-    match obstacles.next() {
-        Some(obstacle) if spec.method == Method::Fast => format!("{nick} with {obstacle}"),
-        _ => nick,
+    let obstacle = |job: &Job| match spec.method {
+        Method::Fast => levels::obstacle(layout, job),
+        Method::Fft => (abilities.fft)(layout, job).map(str::to_string),
+        _ => None,
+    };
+    match jobs.iter().find_map(obstacle) {
+        Some(obstacle) => format!("{nick} with {obstacle}"),
+        None => nick,
     }
 }

@@ -1,6 +1,7 @@
 //! What is computed: filters, pixel formats and plans. Knows no GStreamer element and no device.
 
 mod formats;
+pub mod fourier;
 mod job;
 pub mod kernels;
 pub mod layout;

@@ -73,6 +73,7 @@ pub enum Algorithm {
     /// The engine's own vectorised way for the jobs that it [names](Abilities::direct); chosen by
     /// `auto` alone.
     Direct,
+    /// By the [Fourier transform](super::fourier), not canonical: any linear kernel.
     Fft,
     /// The bilateral [by levels](super::levels), not canonical: square windows, channels with a
     /// weight of their own.
@@ -102,6 +103,8 @@ pub struct Abilities {
     pub algorithms: &'static [Algorithm],
     /// Whether [`Algorithm::Direct`] can compute a job.
     pub direct: fn(&Layout, &Job) -> bool,
+    /// What keeps [`Algorithm::Fft`] from computing a job with a linear kernel; `None` for others.
+    pub fft: fn(&Layout, &Job) -> Option<&'static str>,
 }
 
 /// A linear kernel in float32 with its divisor.

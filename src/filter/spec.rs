@@ -167,7 +167,10 @@ pub enum Method {
     Tile,
     #[enum_value(name = "Two one-dimensional passes", nick = "separable")]
     Separable,
-    #[enum_value(name = "Fourier transform, for large kernels", nick = "fft")]
+    #[enum_value(
+        name = "Fourier transform, for large kernels; not taken by auto",
+        nick = "fft"
+    )]
     Fft,
     #[enum_value(
         name = "Bilateral by weighted levels, approximate: square window, grey and YUV",

@@ -58,6 +58,16 @@ fn cases() -> Vec<Case> {
         window: Window::Square,
         ..radius(Kernel::Bilateral, of_radius)
     };
+    // Not separable; thirds are no decimal numbers.
+    let custom = |method, side: i32, unit: f64| {
+        let weights = (0..side * side).map(|i| format!("{} ", f64::from(i * 29 % 17 - 7) * unit));
+        FilterSpec {
+            method,
+            matrix: Some(weights.collect::<String>().parse().expect("a square")),
+            ..kernel(Kernel::Custom)
+        }
+    };
+    let thirds = |method, side| custom(method, side, 1.0 / 3.0);
     vec![
         case("identity gray8 1080p", Gray8, HD, kernel(Kernel::Identity)),
         case("gauss3 gray8 1080p", Gray8, HD, kernel(Kernel::Gauss3)),
@@ -149,6 +159,64 @@ fn cases() -> Vec<Case> {
             I42010le,
             VGA,
             square(Method::Fast, 15),
+        ),
+        case(
+            "whole 15x15 gray8 1080p",
+            Gray8,
+            HD,
+            custom(Method::Auto, 15, 1.0),
+        ),
+        case("fft 15x15 gray8 1080p", Gray8, HD, thirds(Method::Fft, 15)),
+        case(
+            "thirds 15x15 gray8 1080p",
+            Gray8,
+            HD,
+            thirds(Method::Auto, 15),
+        ),
+        case(
+            "whole 25x25 gray8 1080p",
+            Gray8,
+            HD,
+            custom(Method::Auto, 25, 1.0),
+        ),
+        case(
+            "thirds 25x25 gray8 1080p",
+            Gray8,
+            HD,
+            thirds(Method::Auto, 25),
+        ),
+        case("fft 25x25 gray8 1080p", Gray8, HD, thirds(Method::Fft, 25)),
+        case(
+            "whole 31x31 gray8 1080p",
+            Gray8,
+            HD,
+            custom(Method::Auto, 31, 1.0),
+        ),
+        case(
+            "thirds 31x31 gray8 1080p",
+            Gray8,
+            HD,
+            thirds(Method::Auto, 31),
+        ),
+        case("fft 31x31 gray8 1080p", Gray8, HD, thirds(Method::Fft, 31)),
+        case(
+            "thirds 25x25 rgba 1080p",
+            Rgba,
+            HD,
+            thirds(Method::Auto, 25),
+        ),
+        case("fft 25x25 rgba 1080p", Rgba, HD, thirds(Method::Fft, 25)),
+        case(
+            "thirds 25x25 i420-10 1080p",
+            I42010le,
+            HD,
+            thirds(Method::Auto, 25),
+        ),
+        case(
+            "fft 25x25 i420-10 1080p",
+            I42010le,
+            HD,
+            thirds(Method::Fft, 25),
         ),
         case("bilateral r7 i420 1080p", I420, HD, bilateral()),
         case("bilateral r7 i420-10 1080p", I42010le, HD, bilateral()),

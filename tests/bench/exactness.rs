@@ -19,7 +19,7 @@ use support::*;
 /// Odd in both directions, and several vectors and tiles wide.
 const SIZES: [(u32, u32); 2] = [(33, 17), (70, 40)];
 
-const FAMILIES: [(&str, &[Kernel]); 9] = [
+const FAMILIES: [(&str, &[Kernel]); 10] = [
     ("identity", &[Kernel::Identity]),
     (
         "box",
@@ -55,6 +55,8 @@ const FAMILIES: [(&str, &[Kernel]); 9] = [
     ),
     ("custom", &[Kernel::Custom]),
     ("bilateral", &[Kernel::Bilateral]),
+    // `method=fft`.
+    ("fft", &[]),
 ];
 
 /// The filters of one kernel, with sizes and strengths that are no presets.
@@ -106,6 +108,35 @@ fn specs(kernel: Kernel, border: Border) -> Vec<FilterSpec> {
     }
 }
 
+/// Filters by the Fourier transform: large ones, and one of whole sums whose halves are ties.
+fn transforms(border: Border) -> Vec<FilterSpec> {
+    let spec = |kernel, radius| FilterSpec {
+        kernel,
+        radius,
+        border,
+        border_value: 77.0,
+        method: Method::Fft,
+        planes: Planes::All,
+        alpha: Alpha::Filter,
+        ..FilterSpec::default()
+    };
+    let weights = (0..15 * 11).map(|i| format!("{} ", f64::from(i * 29 % 53) / 7.0));
+    let rows: Vec<String> = weights.collect();
+    let rows: Vec<String> = rows.chunks(15).map(|row| row.concat()).collect();
+    vec![
+        spec(Kernel::Box, 9),
+        spec(Kernel::Gauss, 6),
+        FilterSpec {
+            divisor: 2.0,
+            ..spec(Kernel::Emboss, 0)
+        },
+        FilterSpec {
+            matrix: Some(rows.join(";").parse().expect("a matrix")),
+            ..spec(Kernel::Custom, 0)
+        },
+    ]
+}
+
 /// What was found of one format, family and border.
 #[derive(Debug, Clone, Default)]
 struct Row {
@@ -124,10 +155,16 @@ impl Row {
         for (width, height) in SIZES {
             let layout = layout(format, width, height);
             let input = Picture::new(&layout, Placement::Odd, scene(layout.depth));
-            for &kernel in FAMILIES[family].1 {
-                for spec in specs(kernel, border) {
-                    row.add(&spec, &input);
-                }
+            let (name, kernels) = FAMILIES[family];
+            let specs: Vec<FilterSpec> = match name {
+                "fft" => transforms(border),
+                _ => kernels
+                    .iter()
+                    .flat_map(|&kernel| specs(kernel, border))
+                    .collect(),
+            };
+            for spec in specs {
+                row.add(&spec, &input);
             }
         }
         row
@@ -164,13 +201,16 @@ impl Row {
 
     /// Within one code value of the definition, and equal to it on 99.9 % of the samples at 8 to 12
     /// bits and on 99 % at 16; the CPU's bytes, or for the bilateral one code value from them on
-    /// fewer than 1 in 1,000.
-    fn is_within(&self, depth: u32, bilateral: bool) -> bool {
+    /// fewer than 1 in 1,000, and for transforms on as many as from the definition.
+    fn is_within(&self, depth: u32, family: &str) -> bool {
         let per_thousand = if depth > 12 { 10 } else { 1 };
         let near = self.largest <= 1 && self.different * 1000 <= self.samples * per_thousand;
-        let same = match bilateral {
-            true => self.largest_from_cpu <= 1 && self.from_cpu * 1000 < self.samples,
-            false => self.from_cpu == 0,
+        let same = match family {
+            "bilateral" => self.largest_from_cpu <= 1 && self.from_cpu * 1000 < self.samples,
+            "fft" => {
+                self.largest_from_cpu <= 1 && self.from_cpu * 1000 <= self.samples * per_thousand
+            }
+            _ => self.from_cpu == 0,
         };
         self.samples > 0 && near && same
     }
@@ -216,7 +256,7 @@ fn print(formats: &[VideoFormat], rows: &[Row]) -> usize {
             formats[rest / FAMILIES.len()],
             FAMILIES[rest % FAMILIES.len()].0,
         );
-        let within = row.is_within(layout(format, 2, 2).depth, family == "bilateral");
+        let within = row.is_within(layout(format, 2, 2).depth, family);
         outside += usize::from(!within);
         println!(
             "{:<11} {family:<10} {:<11} {backend:<8} {:>13}  {:>8.4}  {:>8}{}",

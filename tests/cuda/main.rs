@@ -36,12 +36,18 @@ mod engine_bands;
 mod engine_exact;
 #[path = "../gpu/flow.rs"]
 mod engine_flow;
+#[path = "../gpu/fourier.rs"]
+mod engine_fourier;
+#[path = "../gpu/full.rs"]
+mod engine_full;
 #[path = "../gpu/ladder.rs"]
 mod engine_ladder;
 #[path = "../gpu/levels.rs"]
 mod engine_levels;
 #[path = "../gpu/memory.rs"]
 mod engine_memory;
+
+use engine_exact as exact;
 
 #[path = "../element/callbacks.rs"]
 mod callbacks;

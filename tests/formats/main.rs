@@ -3,6 +3,7 @@
 
 mod case;
 mod every_case;
+mod fourier;
 mod invariants;
 mod levels;
 mod metamorphic;

@@ -101,6 +101,7 @@ fn any_spec() -> impl Strategy<Value = FilterSpec> {
             Method::Naive,
             Method::Tile,
             Method::Separable,
+            Method::Fft,
         ]),
     );
     let kernel = prop::sample::select(kernels());

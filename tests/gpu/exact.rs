@@ -27,11 +27,11 @@ fn sizes() -> &'static [(u32, u32)] {
 
 /// What was compared, and what differed.
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     frames: u64,
-    samples: u64,
+    pub samples: u64,
     /// Samples off by one, and by more.
-    by_one: u64,
+    pub by_one: u64,
     by_more: u64,
     /// The first of each kind of frame.
     faults: Vec<String>,
@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    fn report(&self, name: &str) {
+    pub fn report(&self, name: &str) {
         support::say(&format!(
             "{name:<28} {:>6} frames {:>11} samples, off by 1: {}, by more: {}",
             self.frames, self.samples, self.by_one, self.by_more
@@ -93,14 +93,15 @@ fn compare(
 
 /// What is compared, and how.
 #[derive(Clone, Copy)]
-struct Frames {
-    methods: &'static [Method],
-    interlaced: bool,
+pub struct Frames {
+    pub methods: &'static [Method],
+    pub interlaced: bool,
     /// The largest difference that may be.
-    tolerance: u32,
+    pub tolerance: u32,
 }
 
-fn compare_by(
+/// Compares `spec` on one layout by each of the methods that can compute it.
+pub fn compare_by(
     tally: &mut Tally,
     engines: &Engines,
     spec: &FilterSpec,
@@ -340,69 +341,6 @@ fn the_largest_kernels() {
         }
     }
     tally.report("largest kernels");
-}
-
-/// Small whole numbers that are not separable go to the matrix units, fractions do not.
-#[test]
-fn full_kernels_of_every_shape() {
-    let Some(engines) = engines() else { return };
-    let mut tally = Tally::default();
-    let custom = |width: usize, height: usize, unit: f32| {
-        let row = |y: usize| {
-            let weights = (0..width).map(|x| ((y * width + x) * 29 % 97) as f32 - 40.0);
-            let weights = weights.map(|weight| format!("{} ", weight * unit));
-            weights.collect::<String>()
-        };
-        let rows: Vec<String> = (0..height).map(row).collect();
-        FilterSpec {
-            kernel: Kernel::Custom,
-            matrix: Some(rows.join(";").parse().expect("a matrix")),
-            divisor: (width * height * 8) as f64 * f64::from(unit),
-            ..FilterSpec::default()
-        }
-    };
-    let shapes = [
-        (3, 5),
-        (15, 15),
-        (9, 17),
-        (19, 3),
-        (31, 29),
-        (5, 31),
-        (31, 31),
-    ];
-    let shapes = &shapes[..if support::quick() { 3 } else { shapes.len() }];
-    for (format, width, height) in [
-        (gst_video::VideoFormat::Gray8, 397, 71),
-        (gst_video::VideoFormat::Gray8, 9, 5),
-        (gst_video::VideoFormat::Nv12, 402, 82),
-        (gst_video::VideoFormat::Rgb, 205, 67),
-        (gst_video::VideoFormat::Bgra, 203, 35),
-        (gst_video::VideoFormat::Gbr, 193, 33),
-        (gst_video::VideoFormat::I420, 387, 66),
-    ] {
-        let layout = support::layout(format, width, height);
-        for (turn, &(across, down)) in shapes.iter().enumerate() {
-            for (index, border) in all_of::<Border>().into_iter().enumerate() {
-                if support::quick() && index % 2 == 1 {
-                    continue;
-                }
-                let unit = if index % 2 == 0 { 1.0 } else { 0.37 };
-                let spec = FilterSpec {
-                    border,
-                    border_value: 77.0,
-                    bias: index as f64,
-                    ..custom(across, down, unit)
-                };
-                let frames = Frames {
-                    methods: &[Method::Auto],
-                    interlaced: turn % 2 == 1,
-                    tolerance: 0,
-                };
-                compare_by(&mut tally, &engines, &spec, &layout, frames);
-            }
-        }
-    }
-    tally.report("full kernels");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod bands;
 mod exact;
 mod flow;
+mod fourier;
+mod full;
 mod halves;
 mod ladder;
 mod levels;

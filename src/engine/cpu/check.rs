@@ -9,7 +9,11 @@ use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, 
 /// Refuses what the code behind relies on never to meet.
 pub fn plan(plan: &Plan) -> Result<(), String> {
     match plan.algorithm {
-        Algorithm::Naive | Algorithm::Separable | Algorithm::Direct | Algorithm::Fast => {}
+        Algorithm::Naive
+        | Algorithm::Separable
+        | Algorithm::Direct
+        | Algorithm::Fft
+        | Algorithm::Fast => {}
         other => return Err(format!("the CPU engine has no {other:?} algorithm")),
     }
     for job in &plan.jobs {

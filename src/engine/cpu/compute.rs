@@ -13,6 +13,7 @@ use super::bilateral::BilateralJob;
 use super::boxes::BoxJob;
 #[cfg(target_arch = "x86_64")]
 use super::byte_bilateral::ByteBilateralJob;
+use super::fourier::FourierJob;
 use super::integer::IntegerJob;
 use super::isa::Isa;
 use super::levels::LevelsJob;
@@ -46,6 +47,8 @@ struct Part {
     height: usize,
     /// Rows of the highest window of its jobs.
     window: usize,
+    /// Rows of its bands, where not any will do.
+    rows: Option<usize>,
     work: PartWork,
 }
 
@@ -72,12 +75,14 @@ enum JobWork {
     ByteBilateral(ByteBilateralJob),
     /// Any other bilateral.
     Bilateral(BilateralJob),
+    /// `method=fft`.
+    Fourier(FourierJob),
     /// `method=fast`.
     Levels(LevelsJob),
 }
 
 impl Part {
-    fn new(plan: &Plan, jobs: Range<usize>, isa: Isa) -> Part {
+    fn new(plan: &Plan, jobs: Range<usize>, isa: Isa, threads: usize) -> Part {
         let copies = |job: &Job| job.actions.iter().all(|action| *action == Action::Copy);
         let work = if plan.jobs[jobs.clone()].iter().all(copies) {
             let channels = plan.jobs[jobs.clone()]
@@ -90,24 +95,43 @@ impl Part {
         } else {
             PartWork::Jobs(
                 jobs.clone()
-                    .map(|job| JobWork::new(plan, job, isa))
+                    .map(|job| JobWork::new(plan, job, isa, threads))
                     .collect(),
             )
         };
         Part {
             height: plan.jobs[jobs.start].group.height,
             window: plan.jobs[jobs].iter().map(window_rows).max().unwrap_or(1),
+            rows: work.rows(),
             work,
         }
     }
 }
 
+impl PartWork {
+    /// Rows of the bands that its jobs are best computed in.
+    fn rows(&self) -> Option<usize> {
+        let PartWork::Jobs(jobs) = self else {
+            return None;
+        };
+        jobs.iter().find_map(|job| match job {
+            JobWork::Fourier(fourier) => Some(fourier.rows()),
+            _ => None,
+        })
+    }
+}
+
 impl JobWork {
-    fn new(plan: &Plan, index: usize, isa: Isa) -> JobWork {
+    fn new(plan: &Plan, index: usize, isa: Isa, threads: usize) -> JobWork {
         let job = &plan.jobs[index];
         match &job.operation {
             _ if plan.algorithm == Algorithm::Naive => JobWork::Naive(index),
             Operation::None => JobWork::Unfiltered(Streams::new(&plan.layout, job)),
+            Operation::Correlate(_) | Operation::Magnitude { .. }
+                if plan.algorithm == Algorithm::Fft =>
+            {
+                JobWork::Fourier(FourierJob::new(&plan.layout, job, threads))
+            }
             Operation::Correlate(_) | Operation::Magnitude { .. } => {
                 let layout = &plan.layout;
                 (BoxJob::new(layout, job, isa).map(JobWork::Box))
@@ -145,10 +169,10 @@ impl Compiled {
     /// A sentence on what in the plan this engine cannot compute.
     pub fn new(plan: &Arc<Plan>, isa: Isa, pool: &'static ThreadPool) -> Result<Compiled, String> {
         check::plan(plan)?;
-        let parts: Vec<Part> = (jobs_by_plane(&plan.jobs).into_iter())
-            .map(|jobs| Part::new(plan, jobs, isa))
-            .collect();
         let threads = pool.current_num_threads();
+        let parts: Vec<Part> = (jobs_by_plane(&plan.jobs).into_iter())
+            .map(|jobs| Part::new(plan, jobs, isa, threads))
+            .collect();
         Ok(Compiled {
             plan: plan.clone(),
             pool,
@@ -230,6 +254,7 @@ impl Compiled {
             #[cfg(target_arch = "x86_64")]
             JobWork::ByteBilateral(bilateral) => bilateral.filter(isa, band, scratch),
             JobWork::Bilateral(bilateral) => bilateral.filter(isa, band, scratch),
+            JobWork::Fourier(fourier) => fourier.filter(isa, band, scratch),
             JobWork::Levels(levels) => levels.filter(isa, band, scratch),
         });
     }
@@ -249,12 +274,14 @@ fn window_rows(job: &Job) -> usize {
 /// Cuts the rows of every part into bands.
 fn spans(parts: &[Part], threads: usize, interlaced: bool) -> Vec<Span> {
     let mut spans = Vec::new();
-    for (part, Part { height, window, .. }) in parts.iter().enumerate() {
-        for field in Field::all(*height, interlaced) {
+    for (part, of_part) in parts.iter().enumerate() {
+        let (height, window) = (of_part.height, of_part.window);
+        for field in Field::all(height, interlaced) {
             let balanced = field.height.div_ceil(threads * BANDS_PER_THREAD);
             let rows = balanced.max(MIN_BAND_WINDOWS * window).max(MIN_BAND_ROWS);
             // Yet every thread is to have something to do.
             let rows = rows.min(field.height.div_ceil(threads).max(MIN_BAND_ROWS));
+            let rows = of_part.rows.unwrap_or(rows);
             spans.extend((0..field.height).step_by(rows).map(|y| Span {
                 part,
                 field,

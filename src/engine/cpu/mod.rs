@@ -9,6 +9,7 @@ mod byte_bilateral;
 mod check;
 mod compute;
 pub(super) mod correlate;
+mod fourier;
 mod integer;
 mod isa;
 mod levels;
@@ -42,11 +43,13 @@ use crate::filter::plan::{Abilities, Algorithm, Plan};
 /// What [`CpuEngine`] can compute.
 pub static ABILITIES: Abilities = Abilities {
     direct: |_, _| true,
+    fft: |_, _| None,
     engine: "CPU",
     algorithms: &[
         Algorithm::Separable,
         Algorithm::Direct,
         Algorithm::Naive,
+        Algorithm::Fft,
         Algorithm::Fast,
     ],
 };

@@ -34,6 +34,8 @@ unsafe impl Number for u16 {}
 unsafe impl Number for i32 {}
 // SAFETY: so it is.
 unsafe impl Number for f32 {}
+// SAFETY: so it is.
+unsafe impl Number for f64 {}
 
 impl Buffer {
     /// `len` numbers: 0, or whatever an earlier user left.
@@ -59,6 +61,8 @@ pub struct Scratch {
     pub results: Buffer,
     /// A row of samples side by side.
     pub codes: Buffer,
+    /// Complex numbers: a rectangle, its columns as lines, and what its transforms need beside.
+    pub transforms: [Buffer; 3],
     pub taps: Vec<Tap>,
     pub rows: Vec<usize>,
     pub columns: Vec<usize>,

@@ -16,8 +16,8 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const MAX_RADIUS: usize = 32;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
 pub const DIRECT3_SUM: usize = 16;
-/// Most taps per axis of a bilateral by levels, filled up to whole eights.
-pub const FAST_TAPS: usize = 72;
+/// Most taps per axis of a bilateral by levels.
+pub const FAST_TAPS: usize = 2 * MAX_RADIUS + 1;
 /// Rows of device planes that begin at multiples of this many bytes are read and written fastest.
 pub const ROW_ALIGNMENT: usize = 16;
 
@@ -124,6 +124,10 @@ pub struct ConvolveLaunch {
     pub reciprocal: f32,
     pub sum: f32,
     pub inline_weights: [f32; INLINE_WEIGHTS],
+    pub digits: u32,
+    pub sum_of_digits: i32,
+    pub factor: f32,
+    pub tolerance: f32,
 }
 
 /// Parameter of the bilateral kernels.
@@ -149,8 +153,6 @@ pub struct FastLaunch {
     pub frame: Frame,
     pub radius_x: u32,
     pub radius_y: u32,
-    pub taps_x: u32,
-    pub taps_y: u32,
     pub count: u32,
     pub first: f32,
     pub spacing: f32,
@@ -238,6 +240,10 @@ impl Default for ConvolveLaunch {
             reciprocal: 1.0,
             sum: 0.0,
             inline_weights: [0.0; INLINE_WEIGHTS],
+            digits: 0,
+            sum_of_digits: 0,
+            factor: 0.0,
+            tolerance: 0.0,
         }
     }
 }
@@ -265,8 +271,6 @@ impl Default for FastLaunch {
             frame: Frame::default(),
             radius_x: 0,
             radius_y: 0,
-            taps_x: 0,
-            taps_y: 0,
             count: 0,
             first: 0.0,
             spacing: 1.0,
@@ -296,6 +300,8 @@ pub mod band;
 pub mod direct3;
 #[path = "abi/fast.rs"]
 pub mod fast;
+#[path = "abi/fourier.rs"]
+pub mod fourier;
 #[path = "abi/halves.rs"]
 pub mod halves;
 #[path = "abi/kernels.rs"]

@@ -1,9 +1,11 @@
 //! Which kernel computes a job of a plan.
 
+use super::abi::band::Bands;
 use super::abi::halves::{self, MOST_GAIN};
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
 use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
+use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{
     Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps,
@@ -61,10 +63,10 @@ pub fn kernel(
         (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
         }
-        (Operation::Bilateral(bilateral), Algorithm::Fast) => {
-            return Some(by_levels(layout, job, bilateral));
-        }
+        (Operation::Bilateral(_), Algorithm::Fast) => return Some(by_levels(layout, job)),
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (_, Algorithm::Fft) if fft_obstacle(layout, job).is_some() => return None,
+        (Operation::Correlate(_), Algorithm::Fft) => return Some(ConvolveFft),
         (_, Algorithm::Tile) => (
             by_bands(layout, job, capability).unwrap_or(ConvolveTileU8),
             ConvolveTileU16,
@@ -79,6 +81,21 @@ pub fn kernel(
         Sample::U8 => for_u8,
         Sample::U16Le { .. } | Sample::U16Be => for_u16,
     })
+}
+
+/// What keeps `Algorithm::Fft` from computing `job`.
+pub fn fft_obstacle(layout: &Layout, job: &Job) -> Option<&'static str> {
+    if matches!(job.operation, Operation::Magnitude { .. }) {
+        Some("a root of two sums")
+    } else if job.premultiply {
+        Some("alpha=premultiply")
+    } else if !Kernel::ConvolveFft.fits(radius(&job.operation), Needs::default()) {
+        Some("more than 49 taps across or down")
+    } else if !fourier::float32_suffices(job, layout.max_code()) {
+        Some("weights that are too large for float32")
+    } else {
+        None
+    }
 }
 
 /// Whether there is a kernel of `Algorithm::Direct` for `job`.
@@ -337,13 +354,9 @@ fn by_halves(
         .filter(|kernel| can && capability >= kernel.module().needed_capability())
 }
 
-/// The kernel on the matrix units that computes `job`, if it is not separable, of small whole numbers
-/// and has whole sums.
+/// The kernel on the matrix units that computes `job`, if it is not separable and its weights have few digits.
 fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
     let Operation::Correlate(kernel) = &job.operation else {
-        return None;
-    };
-    let Taps::Full { weights, .. } = &kernel.taps else {
         return None;
     };
     let filtered = (job.actions.iter()).filter(|action| matches!(action, Action::Filter { .. }));
@@ -358,19 +371,43 @@ fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
         },
         ..Needs::default()
     };
-    let by_bands = Kernel::ConvolveMatrixU8;
     let can = layout.sample == Sample::U8
         && is_in_rows(layout, job)
         && !job.premultiply
         && edge_is_code(layout, job)
-        && whole_levels
-        && weights
-            .iter()
-            .all(|weight| (-128.0..=127.0).contains(weight))
-        && kernel.sums_are_whole(layout.max_code() as f32)
-        && capability >= by_bands.module().needed_capability()
-        && by_bands.fits(radius(&job.operation), needs);
-    can.then_some(by_bands)
+        && whole_levels;
+    let by_bands = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixNearU8];
+    by_bands.into_iter().filter(|_| can).find(|by_bands| {
+        capability >= by_bands.module().needed_capability()
+            && by_bands.fits(radius(&job.operation), needs)
+            && bands(*by_bands, kernel, largest_offset([job])).is_some()
+    })
+}
+
+/// The largest that is added to the results of `jobs`, in code values.
+pub fn largest_offset<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> f32 {
+    let offset = |action: &Action| match *action {
+        Action::Filter { offset, .. } => offset.abs(),
+        Action::Copy | Action::Fill(_) => 0.0,
+    };
+    let offsets = jobs
+        .into_iter()
+        .flat_map(|job| job.actions.iter().map(offset));
+    offsets.fold(0.0, f32::max)
+}
+
+/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples to
+/// which up to `offset` is added.
+pub fn bands(kernel: Kernel, correlation: &Correlation, offset: f32) -> Option<Bands> {
+    let Taps::Full { weights, .. } = &correlation.taps else {
+        return None;
+    };
+    match kernel {
+        Kernel::ConvolveMatrixU8 => Bands::whole(weights),
+        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor, offset),
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, correlation.divisor),
+        _ => None,
+    }
 }
 
 /// Whether sums of code values are divided by a power of two, and a whole number is added to the quotient,
@@ -428,9 +465,8 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     }
 }
 
-/// The kernel that computes the bilateral `job` by levels, or, where there is no room for the tile of
-/// one, the whole window: it is no further from the definition than that is.
-fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+/// The kernel that computes the bilateral `job` by levels, by the size of its picture.
+fn by_levels(layout: &Layout, job: &Job) -> Kernel {
     use Kernel::*;
     let of_height = |height| job.group.width.div_ceil(64) * job.group.height.div_ceil(height);
     let (for_u8, for_u16) = match (of_height(64) < FEW_TILES, of_height(32) < FEW_TILES) {
@@ -438,13 +474,9 @@ fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         (true, false) => (BilateralFastLowU8, BilateralFastLowU16),
         (true, true) => (BilateralFastLowestU8, BilateralFastLowestU16),
     };
-    let kernel = match layout.sample {
+    match layout.sample {
         Sample::U8 => for_u8,
         _ => for_u16,
-    };
-    match kernel.fits((bilateral.radius_x, bilateral.radius_y), Needs::default()) {
-        true => kernel,
-        false => of_bilateral(layout, job, bilateral),
     }
 }
 

@@ -21,8 +21,8 @@ mod jobs;
 mod parameter;
 
 use self::parameter::{
-    Parameter, bilateral_parameter, check_window, convolve_parameter, fast_parameter, halves,
-    matrices,
+    Parameter, add_digits, bilateral_parameter, check_window, convolve_parameter, fast_parameter,
+    halves, matrices, spectrum,
 };
 
 /// A frame in device memory.
@@ -145,7 +145,7 @@ impl Launches {
     }
 
     fn add_step(&mut self, index: usize, job: &Job, kernel: Kernel) -> Result<(), String> {
-        let (parameter, weights) = match &job.operation {
+        let (mut parameter, weights) = match &job.operation {
             Operation::Bilateral(bilateral) if kernel.parameter() == abi::Parameter::Fast => {
                 let max_code = self.plan.layout.max_code();
                 (fast_parameter(bilateral, max_code), Vec::new())
@@ -157,6 +157,10 @@ impl Launches {
             Operation::None => (Parameter::Convolve(Box::default()), Vec::new()),
             Operation::Correlate(correlation) => convolve_parameter(&[correlation], kernel.form()),
             Operation::Magnitude { x, y } => convolve_parameter(&[x, y], kernel.form()),
+        };
+        let digits = match kernel.weights() {
+            Weights::Bands => add_digits(&mut parameter, kernel, &self.plan, job),
+            _ => Vec::new(),
         };
         // Kernels read lines of weights four at a time.
         self.weights
@@ -180,7 +184,12 @@ impl Launches {
             }
             Weights::Bands => {
                 (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
-                self.weights.extend(matrices(&job.operation));
+                self.weights.extend(digits);
+            }
+            Weights::Spectrum => {
+                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
+                self.weights
+                    .extend(spectrum(job, self.plan.layout.max_code()));
             }
             Weights::Inline if weights.len() > INLINE_WEIGHTS => {
                 return Err(format!(

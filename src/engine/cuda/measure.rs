@@ -7,6 +7,8 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+
 use super::CudaEngine;
 use super::abi::Module;
 use super::context::{Current, DeviceMemory, Event, Rows, Stream};
@@ -279,6 +281,21 @@ impl CudaEngine {
             }
         }
         bench.current.wait_for_all(&bench.stream)
+    }
+
+    /// Cycles of all the device's schedulers in a second, at its highest clock: each issues at most one
+    /// instruction of a warp in one. `None` where the driver does not tell.
+    pub fn scheduler_cycles(&self) -> Option<f64> {
+        /// Of a multiprocessor, on every architecture that kernels run on.
+        const SCHEDULERS: f64 = 4.0;
+        let device = self.shared.context.device();
+        let attribute = |attribute| {
+            let value = device.api.device_attribute(attribute, device.handle);
+            value.ok().map(f64::from)
+        };
+        let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let kilohertz = attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
+        Some(SCHEDULERS * processors * kilohertz * 1e3)
     }
 
     /// What a copy of `bytes` from device memory to device memory takes.

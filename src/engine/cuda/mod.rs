@@ -46,9 +46,11 @@ pub static ABILITIES: Abilities = Abilities {
         Algorithm::Separable,
         Algorithm::Tile,
         Algorithm::Naive,
+        Algorithm::Fft,
         Algorithm::Fast,
     ],
     direct: choose::has_direct,
+    fft: choose::fft_obstacle,
 };
 
 /// Filters frames on one device.

@@ -3,6 +3,7 @@ use crate::filter::spec::{Kernel, Method, Planes, Window};
 
 const CPU: Abilities = Abilities {
     direct: |_, _| true,
+    fft: |_, _| None,
     engine: "CPU",
     algorithms: &[Algorithm::Separable, Algorithm::Direct, Algorithm::Naive],
 };

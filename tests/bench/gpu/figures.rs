@@ -11,6 +11,8 @@ struct Figure {
     unit: &'static str,
     /// What bounds the value, in its unit, measured in the same run.
     floor: Option<f64>,
+    /// What it takes at least by the operations counted.
+    bound: Option<f64>,
 }
 
 #[derive(Default)]
@@ -19,16 +21,64 @@ pub struct Figures(Vec<Figure>);
 impl Figures {
     /// Keeps a figure and prints it.
     pub fn add(&mut self, name: String, value: f64, unit: &'static str, floor: Option<f64>) {
-        let against = floor.map_or(String::new(), |floor| {
+        self.add_with_bound(name, value, unit, floor, None);
+    }
+
+    /// The same with what it takes at least by the operations counted.
+    pub fn add_with_bound(
+        &mut self,
+        name: String,
+        value: f64,
+        unit: &'static str,
+        floor: Option<f64>,
+        bound: Option<f64>,
+    ) {
+        let mut against = floor.map_or(String::new(), |floor| {
             format!("  floor {floor:>9.1}  {:>5.2} x", value / floor)
         });
+        if let Some(bound) = bound {
+            let _ = write!(
+                against,
+                "  bound {bound:>6.1}  {:>4.0} %",
+                100.0 * bound / value
+            );
+        }
         println!("{name:<52} {value:>10.1} {unit:<3}{against}");
         self.0.push(Figure {
             name,
             value,
             unit,
             floor,
+            bound,
         });
+    }
+
+    /// Kernels for which a method with the canonical bytes takes a twentieth less than `auto`, of figures
+    /// `kernel/KERNEL/METHOD/FORMAT/SIZE`.
+    pub fn poor_choices(&self) -> Vec<String> {
+        let parts = |figure: &Figure| -> Option<[String; 2]> {
+            let mut parts: Vec<&str> = figure.name.strip_prefix("kernel/")?.split('/').collect();
+            let method = (parts.len() == 4).then(|| parts.remove(1))?;
+            Some([method.into(), parts.join("/")])
+        };
+        let mut poor = Vec::new();
+        for auto in &self.0 {
+            let Some([method, what]) = parts(auto) else {
+                continue;
+            };
+            for other in self.0.iter().filter(|_| method == "auto") {
+                let canonical =
+                    ["naive", "tile", "separable"].map(|method| [method.into(), what.clone()]);
+                let is_canonical = parts(other).is_some_and(|parts| canonical.contains(&parts));
+                if is_canonical && other.value < 0.95 * auto.value {
+                    poor.push(format!(
+                        "{}: {:.1}, {:.1} by {}",
+                        what, auto.value, other.value, other.name
+                    ));
+                }
+            }
+        }
+        poor
     }
 
     /// The device and all figures.
@@ -47,6 +97,10 @@ impl Figures {
             );
             if let Some(floor) = figure.floor {
                 let _ = writeln!(text, "floor = {floor:.2}");
+            }
+            if let Some(bound) = figure.bound {
+                let _ = writeln!(text, "bound = {bound:.2}");
+                let _ = writeln!(text, "share = {:.2}", bound / figure.value);
             }
         }
         text

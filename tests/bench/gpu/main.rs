@@ -4,6 +4,7 @@
 //! `--round-trips` only takes frames through the element; `--crossovers` only says from what work on
 //! frames are better on the GPU than on the CPU.
 
+mod bounds;
 mod crossovers;
 mod figures;
 mod line;
@@ -37,6 +38,9 @@ fn main() {
     if arguments.iter().any(|argument| argument == "--crossovers") {
         return crossovers::print();
     }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--kernel") {
+        return launch(&engine, &arguments[at + 1..]);
+    }
     if arguments.iter().any(|argument| argument == "--round-trips") {
         return round_trips(&engine, &mut Figures::default());
     }
@@ -44,12 +48,43 @@ fn main() {
     let out = out.and_then(|at| arguments.get(at + 1));
     let mut figures = Figures::default();
     kernels(&engine, &mut figures);
+    let poor = figures.poor_choices();
+    for choice in &poor {
+        println!("auto is not the fastest: {choice}");
+    }
+    figures.add(
+        "choice/auto-is-not-the-fastest".into(),
+        poor.len() as f64,
+        "kernels",
+        None,
+    );
+    large_kernels(&engine, &mut figures);
     round_trips(&engine, &mut figures);
     others(&mut figures);
     first_frame(&mut figures);
     if let Some(file) = out {
         std::fs::write(file, figures.to_toml(&engine)).expect("the file can be written");
     }
+}
+
+/// `--kernel NAME FORMAT WIDTH HEIGHT`: launches it some hundred times, for profilers.
+fn launch(engine: &CudaEngine, words: &[String]) {
+    let [name, format, width, height] = words else {
+        panic!("--kernel NAME FORMAT WIDTH HEIGHT");
+    };
+    let side = |word: &String| word.parse().expect("a number of pixels");
+    let layout = layout(format, side(width), side(height));
+    let plan = Plan::new(
+        &filter(name),
+        &layout,
+        &gstcudaconv::engine::cuda::ABILITIES,
+    );
+    let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+    let time = time.unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "{name} {format} {width}x{height}: {:.1} us",
+        microseconds(time)
+    );
 }
 
 fn modules(engine: &CudaEngine) {
@@ -169,8 +204,49 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     _ => algorithm,
                 };
                 let time = engine.time_kernels(&Arc::new(plan));
-                figures.add(
+                // Whatever is counted, the bytes are to be moved.
+                let bound = bounds::seconds(engine, name, method, format, width * height);
+                let bound = bound.map(|bound| microseconds(floor).max(1e6 * bound));
+                figures.add_with_bound(
                     format!("kernel/{name}/{method}/{format}/{width}x{height}"),
+                    microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+                    "us",
+                    Some(microseconds(floor)),
+                    bound,
+                );
+            }
+        }
+    }
+}
+
+/// The same for kernels that the Fourier transform is for.
+fn large_kernels(engine: &CudaEngine, figures: &mut Figures) {
+    let custom = |side: i32, unit: f64| {
+        let weights = (0..side * side).map(|i| format!("{} ", f64::from(i * 29 % 17 - 7) * unit));
+        FilterSpec {
+            kernel: Kernel::Custom,
+            matrix: Some(weights.collect::<String>().parse().expect("a square")),
+            ..FilterSpec::default()
+        }
+    };
+    for format in ["GRAY8", "RGBA"] {
+        let layout = layout(format, 1920, 1080);
+        let floor = engine.time_device_copy(bytes(&layout));
+        let floor = floor.unwrap_or_else(|error| panic!("{error}"));
+        for (name, spec) in [
+            ("custom25x25", custom(25, 1.0)),
+            ("fractions25x25", custom(25, 1.0 / 3.0)),
+            ("fractions31x31", custom(31, 1.0 / 3.0)),
+        ] {
+            for method in [Method::Auto, Method::Fft] {
+                let spec = FilterSpec {
+                    method,
+                    ..spec.clone()
+                };
+                let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
+                let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+                figures.add(
+                    format!("kernel/{name}/{}/{format}/1920x1080", method.nick()),
                     microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
                     "us",
                     Some(microseconds(floor)),

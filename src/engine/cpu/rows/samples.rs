@@ -121,6 +121,8 @@ pub struct Finish {
 for_each_isa! {
     /// Samples side by side from sums: `clamp(round_half_even(sum / divisor + offset))`.
     pub fn finish_row(sums: &[f32], finish: &Finish, out: &mut [u8]) = finish_row_body;
+    /// `values[i]` = the whole number next to it, halves to even.
+    pub fn round_row(values: &mut [f32]) = round_row_body;
     /// `values[i] = values[i] / divisor`.
     pub fn divide_row(values: &mut [f32], divisor: Divisor) = divide_row_body;
     /// `colours[i] = colours[i] / alphas[i]`, 0 where alpha is not above 0.
@@ -185,6 +187,13 @@ fn finish_samples(sums: &[f32], finish: &Finish, out: &mut [u8], divided: impl F
                 *out = code(sum).to_be_bytes();
             }
         }
+    }
+}
+
+#[inline(always)]
+fn round_row_body<S: Simd>(_: S, values: &mut [f32]) {
+    for value in values {
+        *value = value.round_ties_even();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
 use super::halves::{self, Reach};
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +32,9 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
+    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
+    /// kernel.
+    Spectrum,
 }
 
 /// How many weights a kernel takes.
@@ -53,6 +56,8 @@ enum Across {
     PackedBytes,
     /// This many samples of a row of a packed job, all its channels counted, or of one channel.
     OfRow(u32),
+    /// What is right of a transformed rectangle.
+    Right,
 }
 
 struct Description {
@@ -99,6 +104,7 @@ modules! {
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
     ConvolveNaive = "convolve_naive",
     ConvolveMatrixU8 = "convolve_matrix_u8",
+    ConvolveFft = "convolve_fft",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
@@ -173,7 +179,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Samples};
+use Across::{OfRow, PackedBytes, Right, Samples};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -199,10 +205,17 @@ kernels! {
     /// One thread a sample, every tap from global memory: any linear kernel.
     ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    /// Whole numbers from -128 to 127, one kernel that is not separable, with sums below 2^24, on the
-    /// matrix units, without premultiplication; what lies beyond the edge is a code value, zero levels
-    /// are whole, jobs lie in rows of bytes without gaps, whose addresses and strides are multiples of 16.
+    /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
+    /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
+    /// without gaps, whose addresses and strides are multiples of 16.
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, which it needs as they are, too, for what they decide.
+    ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, rounded to two digits.
+    ConvolveMatrixRoughU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// By Fourier transforms, not canonical: one kernel of a radius up to 24, without premultiplication; a tile is
+    /// what is right of a rectangle.
+    ConvolveFft = "convolve_fft", ConvolveFft, Convolve, Spectrum, 256, Right, [64];
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
@@ -262,14 +275,14 @@ kernels! {
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
-    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
     /// The same function in lower tiles, for pictures that have few of the others.
-    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
-    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16];
+    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16];
     /// The same three with twice the bytes for a sample in shared memory.
-    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
-    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
-    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
+    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16];
+    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16];
 }
 
 /// A grid or a block, in blocks or threads.
@@ -327,12 +340,13 @@ const MULTIPROCESSORS: u32 = 132;
 const SHARED_BYTES: usize = 48 * 1024;
 
 /// Tiles that cover a row of `job`.
-pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
+pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) -> u32 {
     match (kernel.describe().across, job.packed, job.channel_count) {
         (OfRow(bytes), packed::LUMA_FIRST | packed::LUMA_SECOND, _) => {
             (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
         }
         (Samples(samples), ..) => job.width.div_ceil(samples),
+        (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedBytes, ..) => job.width.div_ceil(128),
@@ -343,10 +357,21 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job) -> u32 {
 
 /// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
 fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
-    let taps = |radius| fast::whole_runs(2 * radius + 1);
-    let (pitch, rows) = (64 + taps(radius.0), height + taps(radius.1));
-    // The sums across, the strips of eight warps, the samples; and what is not dynamic.
-    64 * rows + 32 * pitch + rows * pitch * bytes / 4 + 16
+    let beside = match radius.0 {
+        0..=8 if bytes == 1 => 8,
+        0..=16 => 16,
+        _ => 32,
+    };
+    let pitch = match bytes {
+        // So that rows begin in banks of their own.
+        1 => (64 + 2 * beside) | 16,
+        _ => 64 + 2 * beside,
+    };
+    // Of eight rows, in the window of 16 outputs and in the tile.
+    let groups_down = 2 + radius.1.div_ceil(4);
+    let groups = height / 8 + groups_down - 2;
+    // The sums across, the samples, the weights across and down; and what is not dynamic.
+    512 * groups + 8 * groups * pitch * bytes / 4 + 64 * (10 + groups_down) + 16
 }
 
 /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
@@ -361,14 +386,23 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 => {
-            // Matrices, positions of columns and rows, and a plane of bytes for each channel.
-            let matrices = 16 * 32 * 4;
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
+            // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
+            // each channel.
+            let few = band::slices(width) == 1 && 2 * radius.1 < 16;
+            let matrices = 16 * 32 * 4 * if few { 2 } else { 1 };
             let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
             let pitch = 128 + 32 * band::slices(width) - 16;
             let planes = (1 + needs.others) * pitch * rows / 4;
-            matrices + (positions / 2).next_multiple_of(4) + planes
+            let in_doubt = match kernel {
+                // What is in doubt, the weights, and a word that is read behind the last sample.
+                ConvolveMatrixNearU8 => 128 + line_length(width) * (2 * radius.1 + 1) + 4,
+                _ => 0,
+            };
+            matrices + (positions / 2).next_multiple_of(4) + planes + in_doubt
         }
+        // Points, and positions of 16 bits of columns and rows.
+        ConvolveFft => 2 * fourier::SIDE * fourier::SIDE + (fourier::COLUMNS + fourier::SIDE) / 2,
         SeparableU8 | SeparableU16 => {
             let band = 16 * (64 + width.next_multiple_of(8));
             let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
@@ -491,6 +525,11 @@ impl Kernel {
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples
     /// beyond the centre, or `None` where no tile fits into what every device grants.
     fn tile(self, radius: (usize, usize), needs: Needs) -> Option<(u32, u32)> {
+        if self.weights() == Weights::Spectrum {
+            let bytes = shared_bytes(self, fourier::SIDE, radius, needs) as u32;
+            let fits = radius.0.max(radius.1) <= fourier::MOST_RADIUS;
+            return fits.then(|| ((fourier::SIDE - 2 * radius.1) as u32, bytes));
+        }
         self.describe().heights.iter().find_map(|&height| {
             let bytes = shared_bytes(self, height as usize, radius, needs);
             (bytes <= SHARED_BYTES).then_some((height, bytes as u32))
@@ -530,7 +569,7 @@ impl Kernel {
         for job in jobs {
             assert!(job.width > 0 && job.height > 0, "a job without samples");
             job.first_tile_row = grid.y;
-            job.tiles_across = tiles_across(self, job);
+            job.tiles_across = tiles_across(self, job, radius);
             grid.x = grid.x.max(job.tiles_across);
             grid.y += job.height.div_ceil(tile_height);
         }

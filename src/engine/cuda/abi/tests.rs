@@ -46,7 +46,7 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(Job, tiles_across);
     same!(Frame, tile_height);
     same!(Taps, first);
-    same!(ConvolveLaunch, inline_weights);
+    same!(ConvolveLaunch, tolerance);
     same!(BilateralLaunch, inline_weights);
     same!(Direct3Plane, offset);
     same!(Direct3Launch, planes);
@@ -132,7 +132,11 @@ fn members_stand_in_the_order_of_the_header() {
         divisor,
         reciprocal,
         sum,
-        inline_weights
+        inline_weights,
+        digits,
+        sum_of_digits,
+        factor,
+        tolerance
     });
     same!(Direct3Plane {
         input,
@@ -174,8 +178,6 @@ fn members_stand_in_the_order_of_the_header() {
         frame,
         radius_x,
         radius_y,
-        taps_x,
-        taps_y,
         count,
         first,
         spacing,
@@ -222,6 +224,8 @@ fn constants_are_those_of_the_header() {
         ("PACKED", packed::PACKED),
         ("LUMA_FIRST", packed::LUMA_FIRST),
         ("LUMA_SECOND", packed::LUMA_SECOND),
+        ("FOURIER_SIDE", fourier::SIDE as u32),
+        ("FOURIER_RADIUS", fourier::MOST_RADIUS as u32),
         ("L1", distance::L1),
         ("L2", distance::L2),
     ] {
@@ -271,7 +275,7 @@ fn tiles_cover_every_job_once() {
             let mut rows = 0;
             for job in &frame.jobs[..sizes.len()] {
                 assert_eq!(job.first_tile_row, rows);
-                assert_eq!(job.tiles_across, kernels::tiles_across(kernel, job));
+                assert_eq!(job.tiles_across, kernels::tiles_across(kernel, job, (3, 3)));
                 assert!(job.tiles_across <= grid.x);
                 rows += job.height.div_ceil(frame.tile_height);
             }
@@ -325,12 +329,12 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
     assert!(Kernel::ConvolveMatrixU8.fits((22, 22), channels(3)));
     assert!(!Kernel::ConvolveMatrixU8.fits((23, 23), channels(3)));
     assert!(Kernel::ConvolveMatrixU8.fits((12, 12), channels(4)));
+    assert!(Kernel::ConvolveFft.fits((24, 24), one) && !Kernel::ConvolveFft.fits((1, 25), one));
     assert!(Kernel::BilateralTileU16.fits(all, one));
     assert!(Kernel::BilateralTileU16.fits((27, 27), several));
     assert!(!Kernel::BilateralTileU16.fits((28, 28), several));
     assert!(Kernel::BilateralFastU8.fits(all, one));
-    assert!(Kernel::BilateralFastU16.fits((27, 27), one));
-    assert!(!Kernel::BilateralFastU16.fits((28, 28), one));
+    assert!(Kernel::BilateralFastU16.fits(all, one));
 }
 
 /// The ladder's header against its mirror.

@@ -231,7 +231,7 @@ fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
 }
 
 #[test]
-fn levels_have_tiles_for_every_size_and_room_for_most_radii() {
+fn levels_have_tiles_for_every_size_and_room_for_every_radius() {
     let fast = |radius| FilterSpec {
         method: spec::Method::Fast,
         window: spec::Window::Square,
@@ -257,9 +257,7 @@ fn levels_have_tiles_for_every_size_and_room_for_most_radii() {
         of_size(Format::Gray8, (640, 480), 32),
         [BilateralFastLowestU8]
     );
-    assert_eq!(of_size(Format::Gray16Le, hd, 27), [BilateralFastU16]);
-    // No room: the whole window.
-    assert_eq!(of_size(Format::Gray16Le, hd, 28), [BilateralTileU16]);
+    assert_eq!(of_size(Format::Gray16Le, hd, 32), [BilateralFastU16]);
 }
 
 #[test]
@@ -300,7 +298,7 @@ fn full_kernels_are_for_tiles() {
         matrix: "1 2 3; 4 5 6; 7 8 0.1234567".parse().ok(),
         ..of(Custom)
     };
-    assert_eq!(kernels(Format::Gray8, &fractions), [ConvolveTileU8]);
+    assert_eq!(kernels(Format::Gray8, &fractions), [ConvolveMatrixNearU8]);
     let custom_of_five = FilterSpec {
         matrix: "1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1".parse().ok(),
         ..of(Custom)
@@ -318,7 +316,7 @@ fn full_kernels_are_for_tiles() {
 }
 
 #[test]
-fn full_kernels_of_small_whole_numbers_go_to_the_matrix_units() {
+fn full_kernels_go_to_the_matrix_units() {
     let custom = |matrix: &str| FilterSpec {
         matrix: matrix.parse().ok(),
         ..of(Custom)
@@ -331,13 +329,24 @@ fn full_kernels_of_small_whole_numbers_go_to_the_matrix_units() {
         kernels_on((7, 5), Format::Gray8, (64, 48), &small),
         [ConvolveTileU8]
     );
-    // Samples with others in between, 16 bits, weights beyond a byte, premultiplication.
+    // Samples with others in between, 16 bits, premultiplication.
     let of_five = custom("1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1");
     assert_eq!(kernels(Format::Yuy2, &of_five), [ConvolveTileU8; 2]);
     assert_eq!(kernels(Format::Gray16Le, &of_five), [ConvolveTileU16]);
+    // Of sums up to 2^24 every digit counts, of others as many as decide.
     let large = |weight: i32| custom(&format!("1 2 3; 4 5 6; 7 8 {weight}"));
-    assert_eq!(kernels(Format::Gray8, &large(-128)), [ConvolveMatrixU8]);
-    assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveTileU8]);
+    assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Gray8, &large(65_700)), [ConvolveMatrixU8]);
+    assert_eq!(
+        kernels(Format::Gray8, &large(65_800)),
+        [ConvolveMatrixNearU8]
+    );
+    // Results of a thousand times the contrast lie between two codes too often.
+    let contrast = FilterSpec {
+        divisor: 0.001,
+        ..custom("0.1234567 -1 2; 1 0 -2; 1 -1 0")
+    };
+    assert_eq!(kernels(Format::Gray8, &contrast), [ConvolveTileU8]);
     let premultiplied = FilterSpec {
         alpha: spec::Alpha::Premultiply,
         ..custom("1 2 3; 4 5 6; 7 8 10")
@@ -472,4 +481,76 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
     assert_eq!(ampere(Format::Rgba, &premultiplied), [SeparableU8]);
     assert_eq!(ampere(Format::Yuy2, &gauss(7)), [SeparableU8R8; 2]);
     assert_eq!(lower((7, 5), Format::Gray8, &gauss(7)), [SeparableU8R8]);
+}
+
+#[test]
+fn transforms_take_large_kernels_on_request_alone() {
+    let fft = |kernel, radius| FilterSpec {
+        method: spec::Method::Fft,
+        radius,
+        ..of(kernel)
+    };
+    assert_eq!(kernels(Format::Gray8, &fft(Gauss, 24)), [ConvolveFft]);
+    assert_eq!(kernels(Format::I420, &fft(Box3, 0)), [ConvolveFft; 3]);
+    assert_eq!(kernels(Format::P01010le, &fft(Emboss, 0)), [ConvolveFft; 2]);
+    let automatic = kernels(
+        Format::Gray8,
+        &FilterSpec {
+            radius: 24,
+            ..of(Gauss)
+        },
+    );
+    assert_eq!(automatic, [SeparableU8]);
+}
+
+#[test]
+fn transforms_are_refused_by_name() {
+    gst::init().unwrap();
+    let refusal = |format, spec: FilterSpec| {
+        let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+        let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+        let spec = FilterSpec {
+            method: spec::Method::Fft,
+            ..spec
+        };
+        Plan::new(&spec, &layout, &ABILITIES)
+            .unwrap_err()
+            .to_string()
+    };
+    let wide = FilterSpec {
+        radius: 25,
+        ..of(Gauss)
+    };
+    assert_eq!(
+        refusal(Format::Gray8, wide),
+        "method=fft cannot compute kernel=gauss with more than 49 taps across or down on the GPU; \
+         possible are auto, separable, tile, naive"
+    );
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..of(Gauss9)
+    };
+    let text = refusal(Format::Rgba, premultiplied);
+    assert!(
+        text.contains("kernel=gauss9 with alpha=premultiply on the GPU"),
+        "{text}"
+    );
+    let text = refusal(Format::Gray8, of(Sobel));
+    assert!(
+        text.contains("kernel=sobel with a root of two sums on the GPU"),
+        "{text}"
+    );
+    let strong = FilterSpec {
+        divisor: 0.3,
+        ..of(Gauss9)
+    };
+    let text = refusal(Format::Gray16Le, strong);
+    assert!(
+        text.contains("weights that are too large for float32"),
+        "{text}"
+    );
+    assert!(
+        refusal(Format::Gray8, of(Bilateral))
+            .starts_with("method=fft cannot compute kernel=bilateral on the GPU")
+    );
 }

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use crate::engine::cuda::abi::halves::{Matrices, Reach};
-use crate::engine::cuda::abi::{self, Form};
+use crate::engine::cuda::abi::{self, Form, Kernel};
+use crate::engine::cuda::choose;
+use crate::filter::fourier;
 use crate::filter::levels::Levels;
-use crate::filter::plan::{Bilateral, Correlation, Operation, Taps};
+use crate::filter::plan::{Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::Distance;
 
 /// What a launch hands to its kernel.
@@ -169,18 +171,48 @@ pub fn halves(operation: &Operation, reach: Reach) -> Vec<u32> {
     }
 }
 
-/// The weights of a kernel as the matrix units take them; nothing of other operations.
+/// The weights of a separable kernel as the matrix units take them; nothing of other operations.
 pub fn matrices(operation: &Operation) -> Vec<u32> {
-    let Operation::Correlate(kernel) = operation else {
+    match operation {
+        Operation::Correlate(Correlation {
+            taps:
+                Taps::Separable {
+                    horizontal,
+                    vertical,
+                },
+            ..
+        }) => abi::matrix::table(horizontal, vertical),
+        _ => Vec::new(),
+    }
+}
+
+/// The digits of the weights of `job` as the matrix units take them for `kernel`. Says in `parameter` what they mean.
+pub fn add_digits(parameter: &mut Parameter, kernel: Kernel, plan: &Plan, job: &Job) -> Vec<u32> {
+    let (Parameter::Convolve(launch), Operation::Correlate(of)) = (parameter, &job.operation)
+    else {
         return Vec::new();
     };
-    match &kernel.taps {
-        Taps::Separable {
-            horizontal,
-            vertical,
-        } => abi::matrix::table(horizontal, vertical),
-        Taps::Full { width, weights, .. } => abi::band::table(weights, *width),
-    }
+    // Jobs of one operation are launched together.
+    let alike = plan
+        .jobs
+        .iter()
+        .filter(|other| other.operation == job.operation);
+    let Some(bands) = choose::bands(kernel, of, choose::largest_offset(alike)) else {
+        return Vec::new();
+    };
+    launch.digits = bands.digits as u32;
+    launch.sum_of_digits = bands.sum();
+    launch.factor = bands.factor;
+    launch.tolerance = bands.tolerance;
+    bands.table(launch.kernels[0].width as usize)
+}
+
+/// The spectrum of the kernel of `job`, with code values up to `max_code`, as the kernel that transforms takes it.
+pub fn spectrum(job: &Job, max_code: u32) -> Vec<u32> {
+    let (columns, rows) = (abi::fourier::COLUMNS, abi::fourier::SIDE);
+    let values = fourier::spectrum(&job.operation, columns, rows);
+    let parts: Vec<[f64; 2]> = values.iter().map(|value| [value.re, value.im]).collect();
+    abi::fourier::table(&parts, job.sums_are_whole(max_code))
 }
 
 /// The parameter of a bilateral and its weights: the exponents of a quarter of the window.

@@ -51,7 +51,7 @@ fn planes_of_one_operation_share_a_launch_and_copies_join_it() {
 }
 
 #[test]
-fn small_whole_numbers_are_there_as_weights_and_behind_them_as_matrices() {
+fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matrices() {
     let custom = FilterSpec {
         matrix: "1 -2 3; 4 5 6; 7 8 10".parse().ok(),
         ..spec(Preset::Custom)
@@ -62,7 +62,9 @@ fn small_whole_numbers_are_there_as_weights_and_behind_them_as_matrices() {
     let lines = [
         1.0, -2.0, 3.0, 0.0, 4.0, 5.0, 6.0, 0.0, 7.0, 8.0, 10.0, 0.0f32,
     ];
-    let table = abi::band::table(&[1.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0], 3);
+    let weights = [1.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0];
+    let bands = abi::band::Bands::whole(&weights).expect("whole numbers");
+    let table = bands.table(3);
     let expected: Vec<u32> = (lines.map(f32::to_bits).into_iter()).chain(table).collect();
     assert_eq!(launches.weights(), expected);
     assert_eq!(jobs(&launches, false).len(), 4);

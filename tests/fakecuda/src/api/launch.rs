@@ -6,7 +6,7 @@ use crate::abi::Extent;
 use crate::abi::ladder::{CONSTANT_TABLE, LadderLaunch};
 use crate::api::modules::{Known, kernel};
 use crate::call::{Code, call, code};
-use crate::kernels::{Launch, ladder, variant};
+use crate::kernels::{Launch, ladder};
 use crate::violation;
 use crate::world::{self, Handle};
 
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
             Known::Engine(kernel) => {
                 // SAFETY: the structure of this kernel, by the contract of the call.
                 let mut launch = unsafe { Launch::read(kernel, parameter, &world.memory, context) };
-                launch.check_shape(variant(kernel, &launch), grid, block, shared);
+                launch.check_shape(kernel, grid, block, shared);
                 let uses = launch.uses();
                 world.submit(stream, &uses, move || launch.run())?
             }

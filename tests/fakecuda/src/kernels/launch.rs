@@ -2,19 +2,21 @@
 
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
-use super::{fast, halves};
+use super::{fast, fourier, halves};
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
-    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, Extent, FastLaunch, Frame,
-    INLINE_WEIGHTS, Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Needs, Parameter, Weights,
-    action, band, border, distance, line_length, matrix, packed, sample,
+    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Frame, INLINE_WEIGHTS,
+    Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, band::Bands,
+    border, distance, line_length, matrix, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
 use crate::violation;
 use crate::world::Handle;
+
+mod shape;
 
 /// A filter as the host hands it over.
 pub enum Filter {
@@ -71,6 +73,7 @@ impl Launch {
         };
         let frame = filter.frame();
         check_frame(frame);
+        let kernel = shape::variant(kernel, &filter);
         let samples = Samples::of(frame);
         let mut planes: Vec<Vec<Plane>> = Vec::new();
         jobs(frame).iter().for_each(|job| check_job(job, samples));
@@ -100,58 +103,6 @@ impl Launch {
             planes,
             weights,
             matrices,
-        }
-    }
-
-    /// Ends the process unless grid, block and shared memory are what the host side of the
-    /// interface says of this launch, which computes all rows of its jobs or a band of the only one.
-    pub fn check_shape(&mut self, kernel: Kernel, grid: Extent, block: Extent, shared: u32) {
-        let frame = self.filter.frame();
-        let mut placed = *frame;
-        let mut expected = kernel.place(&mut placed, self.filter.margin());
-        if let [job] = jobs(frame)
-            && (job.first_tile_row != 0 || grid.y < expected.grid.y)
-        {
-            let first = job.first_tile_row.wrapping_neg();
-            if grid.y == 0 || first.saturating_add(grid.y) > expected.grid.y {
-                violation!(
-                    "a band of {} tiles from {first}, of {}",
-                    grid.y,
-                    expected.grid.y
-                );
-            }
-            let row = |tile: u32| (tile * placed.tile_height).min(job.height) as usize;
-            for plane in self.planes.iter_mut().flatten() {
-                plane.band = row(first)..row(first + grid.y);
-            }
-            placed.jobs[0].first_tile_row = job.first_tile_row;
-            expected.grid.y = grid.y;
-        }
-        for (job, placed) in jobs(frame).iter().zip(jobs(&placed)) {
-            let tiles = |job: &Job| (job.first_tile_row, job.tiles_across);
-            if tiles(job) != tiles(placed) {
-                violation!("tiles are {:?}, expected {:?}", tiles(job), tiles(placed));
-            }
-        }
-        if frame.tile_height != placed.tile_height {
-            violation!(
-                "a tile of {} rows, expected {}",
-                frame.tile_height,
-                placed.tile_height
-            );
-        }
-        if grid != expected.grid || block != expected.block {
-            violation!(
-                "{grid:?} of {block:?}, expected {:?} of {:?}",
-                expected.grid,
-                expected.block
-            );
-        }
-        if shared != expected.shared_bytes {
-            violation!(
-                "{shared} bytes of dynamic shared memory, expected {}",
-                expected.shared_bytes
-            );
         }
     }
 
@@ -259,32 +210,6 @@ impl Launch {
     }
 }
 
-/// Which of the kernels of one function it is: they differ in the height of their tiles, those of the
-/// bilateral by levels also in the samples for which there is room in shared memory.
-pub fn variant(kernel: Kernel, launch: &Launch) -> Kernel {
-    use Kernel::*;
-    let frame = launch.filter.frame();
-    let variants: &[Kernel] = match (kernel, frame.sample) {
-        (BilateralFastU8, sample::U8) => {
-            &[BilateralFastU8, BilateralFastLowU8, BilateralFastLowestU8]
-        }
-        (BilateralFastU8, _) => &[
-            BilateralFastU16,
-            BilateralFastLowU16,
-            BilateralFastLowestU16,
-        ],
-        _ => return kernel,
-    };
-    let margin = launch.filter.margin();
-    let height = |kernel: Kernel| kernel.tile_height(&frame.jobs[0], margin);
-    let fits = |kernel: &Kernel| kernel.fits(margin, Needs::default());
-    let found = variants.iter().copied().filter(fits);
-    let found = found
-        .into_iter()
-        .find(|&kernel| height(kernel) == frame.tile_height);
-    found.unwrap_or_else(|| violation!("no kernel has tiles of {} rows", frame.tile_height))
-}
-
 impl Filter {
     pub fn frame(&self) -> &Frame {
         match self {
@@ -333,7 +258,10 @@ impl Filter {
         context: Handle,
     ) -> Option<(Device, Rows)> {
         let end = self.weight_end();
-        if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
+        if !matches!(
+            kernel.weights(),
+            Weights::Device | Weights::Bands | Weights::Spectrum
+        ) {
             if end > INLINE_WEIGHTS {
                 violation!("{end} weights do not fit into the launch");
             }
@@ -386,10 +314,19 @@ impl Filter {
                     .flat_map(|line| &line[..taps.width as usize])
                     .copied()
                     .collect();
-                check_small_whole(&weights);
-                let sum = weights.iter().sum();
-                let table = band::table(&weights, taps.width as usize);
-                (table, sum, rows.end())
+                let bands = check_digits(kernel, launch, &weights);
+                let sum = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
+                (bands.table(taps.width as usize), sum as f32, rows.end())
+            }
+            Weights::Spectrum => {
+                let (device, rows) = weights?;
+                let at = rows.end();
+                let rows = Rows::bytes(at, fourier::BYTES);
+                let weights =
+                    read_floats(device, &Rows::bytes(launch.weights, at - launch.weights));
+                let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
+                fourier::check(launch, &weights, &table);
+                return Some(rows);
             }
             Weights::Inline | Weights::Device => return None,
         };
@@ -611,14 +548,26 @@ fn check_linear(launch: &ConvolveLaunch) {
 }
 
 /// Ends the process unless all are whole numbers from -128 to 127 whose sums with bytes float32 holds.
-fn check_small_whole(weights: &[f32]) {
-    let small = |weight: &f32| weight.fract() == 0.0 && (-128.0..=127.0).contains(weight);
-    let magnitudes: f64 = (weights.iter())
-        .map(|&weight| f64::from(weight.abs()))
-        .sum();
-    if !weights.iter().all(small) || magnitudes * 255.0 >= f64::from(1 << 24) {
-        violation!("weights that are no small whole numbers");
+/// Digits of `weights` that are those of a launch, whose results they then tell.
+fn check_digits(kernel: Kernel, launch: &ConvolveLaunch, weights: &[f32]) -> Bands {
+    let channels = launch.frame.jobs().iter().flat_map(|job| &job.channels);
+    let offset = channels
+        .map(|channel| channel.offset.abs())
+        .fold(0.0, f32::max);
+    let bands = match kernel {
+        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, launch.divisor, offset),
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, launch.divisor),
+        _ => Bands::whole(weights),
+    };
+    let Some(bands) = bands else {
+        violation!("weights of too many digits");
+    };
+    let said = (launch.digits as usize, launch.sum_of_digits, launch.factor);
+    // It is the tolerance of all jobs of a plan, of which these are some.
+    if said != (bands.digits, bands.sum(), bands.factor) || launch.tolerance < bands.tolerance {
+        violation!("{said:?} and {} for {bands:?}", launch.tolerance);
     }
+    bands
 }
 
 fn read_floats(device: &Device, rows: &Rows) -> Vec<f32> {

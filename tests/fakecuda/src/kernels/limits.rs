@@ -4,14 +4,15 @@
 use super::launch::Filter;
 use super::linear::{kernels, weight_count};
 use crate::abi::{
-    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border, distance, packed, sample,
+    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border, distance, fourier,
+    packed, sample,
 };
 use crate::violation;
 
 /// Ends the process when `kernel` cannot compute what is asked of it.
 pub fn check(kernel: Kernel, filter: &Filter) {
     let frame = filter.frame();
-    let either = kernel == Kernel::BilateralFastU8;
+    let either = matches!(kernel, Kernel::BilateralFastU8 | Kernel::ConvolveFft);
     if !either && takes_words(kernel) != (frame.sample != sample::U8) {
         violation!("{} for samples of kind {}", kernel.name(), frame.sample);
     }
@@ -113,8 +114,15 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
             unless(packed && in_rows_of_bytes(frame), "such rows");
         }
+        // Its spectrum is looked at where the weights are.
+        ConvolveFft => {
+            let (fits, text) = within(fourier::MOST_RADIUS);
+            unless(fits, &text);
+            unless(filter.kernel_count() == 1, "magnitudes");
+            unless(!needs.premultiplied, "premultiplication");
+        }
         // Its weights are looked at where its matrices are.
-        ConvolveMatrixU8 => {
+        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(!filter.is_separable(), "kernels of rank 1");
             unless(!needs.premultiplied, "premultiplication");

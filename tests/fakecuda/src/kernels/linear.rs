@@ -1,6 +1,7 @@
 //! Correlation and gradient magnitude.
 
 use super::image::Picture;
+use crate::abi::band::Bands;
 use crate::abi::{ConvolveLaunch, Taps, line_length};
 
 /// A linear filter, with its weights where the kernel reads them.
@@ -26,6 +27,9 @@ impl<'a> Linear<'a> {
     /// Sum (or magnitude of two sums) by divisor of every sample, row by row.
     pub fn filter(&self, picture: &Picture, width: usize, height: usize) -> Vec<f32> {
         let divisor = self.launch.divisor;
+        if self.launch.factor != 0.0 && self.launch.tolerance == 0.0 {
+            return self.by_digits(&self.launch.kernels[0], picture, width, height);
+        }
         let sums = |taps: &Taps| self.sums(taps, picture, width, height);
         match kernels(self.launch) {
             [x, y] => (sums(x).iter().zip(sums(y)))
@@ -33,6 +37,33 @@ impl<'a> Linear<'a> {
                 .collect(),
             all => sums(&all[0]).iter().map(|sum| sum / divisor).collect(),
         }
+    }
+
+    /// What becomes of the sums of one kernel by the digits of its weights.
+    fn by_digits(&self, taps: &Taps, picture: &Picture, width: usize, height: usize) -> Vec<f32> {
+        let (columns, rows) = (taps.width as usize, taps.height as usize);
+        let lines = self.weights[taps.first as usize..].chunks_exact(line_length(columns));
+        let weights: Vec<f32> = lines
+            .take(rows)
+            .flat_map(|line| &line[..columns])
+            .copied()
+            .collect();
+        let bands = Bands::rough(&weights, self.launch.divisor).expect("it was checked");
+        // Whole numbers, which float64 holds.
+        let mut sums = vec![0.0f64; width * height];
+        let above = -(rows as isize / 2);
+        for (y, sums) in (above..).zip(sums.chunks_exact_mut(width)) {
+            for (y, values) in (y..).zip(bands.values().chunks_exact(columns)) {
+                for (x, &value) in (-(columns as isize / 2)..).zip(values) {
+                    for (sum, sample) in sums.iter_mut().zip(picture.row(y, x, width)) {
+                        *sum += f64::from(value) * f64::from(*sample);
+                    }
+                }
+            }
+        }
+        sums.iter()
+            .map(|&sum| sum as f32 * self.launch.factor)
+            .collect()
     }
 
     /// The sums of one kernel, row by row.

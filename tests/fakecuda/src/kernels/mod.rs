@@ -5,6 +5,7 @@
 mod bilateral;
 mod direct3;
 mod fast;
+mod fourier;
 mod halves;
 mod image;
 pub mod ladder;
@@ -12,4 +13,4 @@ pub mod launch;
 mod limits;
 mod linear;
 
-pub use launch::{Launch, variant};
+pub use launch::Launch;

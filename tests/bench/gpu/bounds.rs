@@ -1,0 +1,51 @@
+//! What kernels take at least, by the operations that their sources count.
+
+use gstcudaconv::engine::cuda::CudaEngine;
+
+/// Seconds, for `pixels` of a frame of `format`; `None` where nobody has counted.
+pub fn seconds(
+    engine: &CudaEngine,
+    kernel: &str,
+    method: &str,
+    format: &str,
+    pixels: u32,
+) -> Option<f64> {
+    let cycles = cycles(kernel, method, format)?;
+    let rate = engine.scheduler_cycles()?;
+    Some(f64::from(pixels) / 32.0 * cycles / rate)
+}
+
+/// Cycles of a scheduler for 32 pixels, in which it issues their instructions, or in which the unit is busy that
+/// most of them need: lookups in shared memory take 4 cycles, exponentials 8, matrix products 6.8 (measured on an H200).
+fn cycles(kernel: &str, method: &str, format: &str) -> Option<f64> {
+    let samples = match format {
+        "GRAY8" => 1.0,
+        "NV12" | "P010_10LE" => 1.5,
+        // Alpha is copied.
+        "RGBA" => 3.0,
+        _ => return None,
+    };
+    Some(match (kernel, method, format) {
+        // rows.cu: 3 x 3 taps of samples of 16 bits, and 7 + 7.
+        ("gauss3" | "sobel" | "emboss", "auto", "P010_10LE") => 20.0 * samples,
+        ("gauss7", "auto", "P010_10LE") => 40.0 * samples,
+        // direct3.cu, for one kernel and for two.
+        ("gauss3" | "emboss", "auto", _) => 18.0 * samples,
+        ("sobel", "auto", _) => 30.0 * samples,
+        // separable_matrix.cu: a product and five instructions.
+        ("gauss7", "auto", _) => 12.0 * samples,
+        // convolve_matrix.cu: 15 products of 128 outputs, for each of two digits the second time; there 28
+        // instructions decide what is in doubt, beside 26.
+        ("custom15x15", "auto", "GRAY8" | "NV12" | "RGBA") => 15.0 / 4.0 * 6.8 * samples,
+        ("fractions15x15", "auto", "GRAY8" | "NV12" | "RGBA") => 54.0 * samples,
+        // bilateral_u8.cu: 149 or 709 lookups and the reads of samples, a column for 8 outputs.
+        ("bilateral-r7", "auto", "GRAY8") => 149.0 * 4.0 + 41.0 * 4.0,
+        ("bilateral-r15", "auto", "GRAY8") => 709.0 * 4.0 + 147.0 * 4.0,
+        // Of three channels at once.
+        ("bilateral-r7", "auto", "RGBA") => 1500.0,
+        // bilateral_fast.cu, 12 levels.
+        ("bilateral-r7", "fast", "GRAY8") => 78.0 * 12.0,
+        ("bilateral-r15", "fast", "GRAY8") => 138.0 * 12.0,
+        _ => return None,
+    })
+}
