@@ -201,7 +201,10 @@ pub enum Precision {
     #[default]
     #[enum_value(name = "32-bit floating point", nick = "fp32")]
     Fp32,
-    #[enum_value(name = "16-bit floating point where that is faster: 8-bit correlations, at most 1 code value off", nick = "fp16")]
+    #[enum_value(
+        name = "16-bit floating point where that is faster: 8-bit correlations, at most 1 code value off",
+        nick = "fp16"
+    )]
     Fp16,
 }
 

@@ -60,7 +60,12 @@ fn compare(tally: &mut Tally, engines: &Engines, spec: &FilterSpec, layout: &Arc
     timing.unwrap_or_else(|error| panic!("{error}"));
     let codes = support::output_codes(layout, &frame);
     let what = || {
-        let Layout { format, width, height, .. } = **layout;
+        let Layout {
+            format,
+            width,
+            height,
+            ..
+        } = **layout;
         format!("{format} {width}x{height} {spec:?}")
     };
     let mut off = 0;
@@ -163,7 +168,10 @@ fn weights_of_16_bits_in_large_pictures() {
 fn weights_of_16_bits_leave_level_areas_alone() {
     let Some(engines) = engines() else { return };
     let layout = support::layout(VideoFormat::Gray8, 256, 9);
-    for spec in specs().into_iter().filter(|spec| spec.kernel != Kernel::Custom) {
+    for spec in specs()
+        .into_iter()
+        .filter(|spec| spec.kernel != Kernel::Custom)
+    {
         let prepared = prepared(&engines, &with_fp16(spec.clone()), &layout);
         for level in 0..=255u8 {
             let heap = (Memory::Heap, TIGHT);
@@ -171,13 +179,21 @@ fn weights_of_16_bits_leave_level_areas_alone() {
             let (frame, timing) = prepared.submit(frame).wait();
             timing.unwrap_or_else(|error| panic!("{error}"));
             let codes = support::output_codes(&layout, &frame);
-            assert!(codes.iter().all(|code| *code == u32::from(level)), "{level} {spec:?}");
+            assert!(
+                codes.iter().all(|code| *code == u32::from(level)),
+                "{level} {spec:?}"
+            );
         }
     }
 }
 
 fn report(tally: &Tally, what: &str) {
-    let Tally { frames, samples, off, worst } = tally;
+    let Tally {
+        frames,
+        samples,
+        off,
+        worst,
+    } = tally;
     support::say(&format!(
         "{what:28} {frames:>6} frames {samples:>11} samples, off by 1: {off}, {:.1} dB at least",
         worst.unwrap_or(f64::INFINITY)

@@ -7,9 +7,7 @@ use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
-use crate::filter::plan::{
-    Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps,
-};
+use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::{Border, Distance, Precision};
 
 /// Of the kernels that look weights up.

@@ -179,7 +179,9 @@ impl Launches {
             Weights::Device => (self.weights).extend(weights.iter().map(|weight| weight.to_bits())),
             Weights::Matrices => self.weights.extend(matrices(&job.operation)),
             Weights::Halves => {
-                let reach = kernel.halves().expect("such a kernel says how far it reaches");
+                let reach = kernel
+                    .halves()
+                    .expect("such a kernel says how far it reaches");
                 self.weights.extend(halves(&job.operation, reach));
             }
             Weights::Bands => {

@@ -531,12 +531,25 @@ fn half_precision_is_for_correlations_of_bytes() {
         method,
         ..spec(Kernel::Gauss5)
     };
-    for kernel in [Kernel::Gauss3, Kernel::Gauss, Kernel::Emboss, Kernel::SobelX] {
+    for kernel in [
+        Kernel::Gauss3,
+        Kernel::Gauss,
+        Kernel::Emboss,
+        Kernel::SobelX,
+    ] {
         assert_eq!(of(&spec(kernel), F::Nv12), Ok(Precision::Fp16));
-        assert_eq!(of(&spec(kernel), F::Gray16Le), said("the samples of GRAY16_LE"));
+        assert_eq!(
+            of(&spec(kernel), F::Gray16Le),
+            said("the samples of GRAY16_LE")
+        );
     }
     assert_eq!(of(&by(Method::Separable), F::Rgba), Ok(Precision::Fp16));
-    for kernel in [Kernel::Bilateral, Kernel::Sobel, Kernel::Scharr, Kernel::Prewitt] {
+    for kernel in [
+        Kernel::Bilateral,
+        Kernel::Sobel,
+        Kernel::Scharr,
+        Kernel::Prewitt,
+    ] {
         let expected = said(&format!("kernel={}", kernel.nick()));
         assert_eq!(of(&spec(kernel), F::Gray8), expected);
     }
@@ -547,7 +560,10 @@ fn half_precision_is_for_correlations_of_bytes() {
     // Nothing is computed.
     assert_eq!(of(&spec(Kernel::Identity), F::Yuy2), Ok(Precision::Fp16));
     assert_eq!(
-        said("kernel=bilateral").map(|_: Precision| ()).unwrap_err().to_string(),
+        said("kernel=bilateral")
+            .map(|_: Precision| ())
+            .unwrap_err()
+            .to_string(),
         "precision=fp16 is not possible with kernel=bilateral: it is for correlations of 8-bit \
          samples by method=auto or method=separable; use precision=fp32"
     );

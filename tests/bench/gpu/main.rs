@@ -277,7 +277,12 @@ fn in_halves(
         return;
     }
     let time = engine.time_kernels(&plan);
-    let Layout { format, width, height, .. } = **layout;
+    let Layout {
+        format,
+        width,
+        height,
+        ..
+    } = **layout;
     figures.add(
         format!("kernel/{name}/fp16/{format}/{width}x{height}"),
         microseconds(time.unwrap_or_else(|error| panic!("{error}"))),

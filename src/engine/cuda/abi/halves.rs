@@ -72,7 +72,11 @@ pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {
         let blocks: u32 = blocks.map(|(c, rows)| c * rows.div_ceil(*height)).sum();
         // A multiprocessor that is not full is faster, down to half the time.
         let rounds = f64::from(blocks) / f64::from(slots);
-        let rounds = if rounds < 1.0 { 0.5 + rounds / 2.0 } else { rounds.ceil() };
+        let rounds = if rounds < 1.0 {
+            0.5 + rounds / 2.0
+        } else {
+            rounds.ceil()
+        };
         rounds * f64::from(height / 16 + 3)
     };
     let costs = HEIGHTS.iter().map(|height| (*height, cost(height)));
@@ -111,7 +115,10 @@ fn unit(weight: f16) -> f64 {
 
 /// `weights` as float16 whose sum is theirs: see the module's documentation.
 fn rounded(weights: &[f64]) -> Vec<f16> {
-    let mut rounded: Vec<f16> = weights.iter().map(|&weight| f16::from_f64(weight)).collect();
+    let mut rounded: Vec<f16> = weights
+        .iter()
+        .map(|&weight| f16::from_f64(weight))
+        .collect();
     let mut left = weights.iter().sum::<f64>() - sum_of(&rounded);
     let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] != 0.0).collect();
     order.sort_by(|&a, &b| weights[b].abs().total_cmp(&weights[a].abs()));
@@ -169,7 +176,14 @@ impl Matrices {
             (high_across * high_down + low_across * low_down) / divisor,
         ];
         Matrices {
-            down: scaled(down, if wanted == 0.0 { factor } else { factor * made_good }),
+            down: scaled(
+                down,
+                if wanted == 0.0 {
+                    factor
+                } else {
+                    factor * made_good
+                },
+            ),
             across: scaled_across,
             below: ends[0].min(ends[1]),
             above: ends[0].max(ends[1]),
@@ -296,7 +310,10 @@ mod tests {
 
     #[test]
     fn products_with_the_matrices_are_the_sums_across() {
-        for (reach, taps) in REACHES.iter().flat_map(|reach| [1, 3, 7, 17].map(|taps| (*reach, taps))) {
+        for (reach, taps) in REACHES
+            .iter()
+            .flat_map(|reach| [1, 3, 7, 17].map(|taps| (*reach, taps)))
+        {
             let matrices = Matrices::new(&uneven(taps), &[1.0], 1.0);
             let table = matrices.table(reach);
             assert_eq!(table.len(), reach.words());
@@ -308,7 +325,9 @@ mod tests {
                 for piece in -(reach.pieces as i32)..=reach.pieces as i32 {
                     let words = products.next().unwrap();
                     let of_piece = product(words, |column| byte(piece * SIDE + byte_read(column)));
-                    sums.iter_mut().zip(of_piece).for_each(|(sum, part)| *sum += part);
+                    sums.iter_mut()
+                        .zip(of_piece)
+                        .for_each(|(sum, part)| *sum += part);
                 }
                 if taps / 2 > reach.samples(channels).0 {
                     continue;
@@ -326,7 +345,12 @@ mod tests {
 
     #[test]
     fn products_with_the_matrices_are_the_sums_down() {
-        for (reach, taps) in [(REACHES[0], 9), (REACHES[0], 17), (REACHES[1], 25), (REACHES[1], 33)] {
+        for (reach, taps) in [
+            (REACHES[0], 9),
+            (REACHES[0], 17),
+            (REACHES[1], 25),
+            (REACHES[1], 33),
+        ] {
             let matrices = Matrices::new(&[1.0], &uneven(taps), 1.0);
             let table = matrices.table(reach);
             let first = MAX_CHANNELS * (2 * reach.pieces + 1) * WORDS * LANES;
@@ -334,7 +358,9 @@ mod tests {
             let mut sums = [0.0; 16];
             for (block, words) in table[first..].chunks_exact(WORDS * LANES).enumerate() {
                 let of_block = product(words, |column| row(block as i32 * SIDE + column));
-                sums.iter_mut().zip(of_block).for_each(|(sum, part)| *sum += part);
+                sums.iter_mut()
+                    .zip(of_block)
+                    .for_each(|(sum, part)| *sum += part);
             }
             for (at, sum) in sums.into_iter().enumerate() {
                 let centre = (at + reach.rows_above()) as i32;
@@ -365,7 +391,10 @@ mod tests {
         };
         let kernels = [(1, 0.4), (2, 0.8), (3, 1.5), (7, 2.6), (8, 3.3), (16, 5.3)]
             .map(|(radius, sigma)| gauss(radius, sigma));
-        for weights in kernels.into_iter().chain([uneven(9), uneven(17), vec![1.0; 5]]) {
+        for weights in kernels
+            .into_iter()
+            .chain([uneven(9), uneven(17), vec![1.0; 5]])
+        {
             let divisor = weights.iter().sum::<f32>().powi(2);
             let matrices = Matrices::new(&weights, &weights, divisor);
             let sum = sum_of(&matrices.across) * CODE * sum_of(&matrices.down);
@@ -395,6 +424,18 @@ mod tests {
             assert_eq!(half.to_f64(), f64::from(weight) * 8.0);
         }
         assert_eq!((matrices.below, matrices.above), (0.0, 1.0));
+    }
+
+    #[test]
+    fn tiles_are_as_high_as_fills_the_device_evenly() {
+        const SLOTS: u32 = 4 * 132;
+        // Measured on an H200: GRAY8 640x480 and 1080p, NV12 and RGBA 1080p, RGBA 4K.
+        assert_eq!(tile_height(&[3], &[480], SLOTS), 16);
+        assert_eq!(tile_height(&[8], &[1080], SLOTS), 32);
+        assert_eq!(tile_height(&[8, 8], &[1080, 540], SLOTS), 32);
+        assert_eq!(tile_height(&[30], &[1080], SLOTS), 64);
+        assert_eq!(tile_height(&[60], &[2160], SLOTS), 128);
+        assert_eq!(tile_height(&[1], &[1], SLOTS), 16);
     }
 
     #[test]

@@ -252,7 +252,7 @@ kernels! {
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(128), [32];
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them, packed alone.
-    SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(128), [64];
+    SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), [64];
     /// Of up to 33 + 33 taps, across no further than 64 bytes.
     SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), [64];
     /// One thread a sample, every tap from global memory: any bilateral.
@@ -512,11 +512,11 @@ impl Kernel {
 
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
     fn rows_for(self, jobs: &[Job], rows: u32) -> u32 {
-        let slots = match self {
-            Kernel::SeparableHalfU8 => 6 * MULTIPROCESSORS,
-            Kernel::SeparableHalfWideU8 => 5 * MULTIPROCESSORS,
-            _ => return rows,
-        };
+        if self.halves().is_none() {
+            return rows;
+        }
+        // Registers leave room for four blocks.
+        let slots = 4 * MULTIPROCESSORS;
         let columns: Vec<u32> = jobs.iter().map(|job| tiles_across(self, job)).collect();
         let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
         halves::tile_height(&columns, &heights, slots)

@@ -469,11 +469,23 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
     let fractions = custom("-0.31 0.7 1.1 0.7 0.1;", 0.0);
     assert_eq!(ampere(Format::Gray8, &fractions), [SeparableHalfU8]);
     // Four times at most.
-    assert_eq!(ampere(Format::Gray8, &custom("1 2 1 2 2;", 2.0)), [SeparableHalfU8]);
-    assert_eq!(ampere(Format::Gray8, &custom("1 2 1 2 3;", 2.0)), [SeparableMatrixDividedU8]);
+    assert_eq!(
+        ampere(Format::Gray8, &custom("1 2 1 2 2;", 2.0)),
+        [SeparableHalfU8]
+    );
+    assert_eq!(
+        ampere(Format::Gray8, &custom("1 2 1 2 3;", 2.0)),
+        [SeparableMatrixDividedU8]
+    );
     // Exact and as fast, of another rank, premultiplied, in no rows, for older devices.
     assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3U8]);
-    assert_eq!(ampere(Format::Gray8, &custom("1 0 2 0 0; 0 1 0 0 0; 3 0 0 0 1", 0.0)), [ConvolveMatrixU8]);
+    assert_eq!(
+        ampere(
+            Format::Gray8,
+            &custom("1 0 2 0 0; 0 1 0 0 0; 3 0 0 0 1", 0.0)
+        ),
+        [ConvolveMatrixU8]
+    );
     let premultiplied = FilterSpec {
         alpha: spec::Alpha::Premultiply,
         ..gauss(7)

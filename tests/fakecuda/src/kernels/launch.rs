@@ -2,10 +2,10 @@
 
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
-use super::{fast, fourier, halves};
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
+use super::{fast, fourier, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Frame, INLINE_WEIGHTS,
     Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, band::Bands,

@@ -97,7 +97,9 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(in_rows_of_bytes(frame), "such rows");
         }
         SeparableHalfU8 | SeparableHalfWideU8 => {
-            let reach = kernel.halves().expect("such a kernel says how far it reaches");
+            let reach = kernel
+                .halves()
+                .expect("such a kernel says how far it reaches");
             let jobs = &frame.jobs[..frame.job_count as usize];
             let within = jobs.iter().all(|job| {
                 let (across, down) = reach.samples(job.channel_count as usize);
