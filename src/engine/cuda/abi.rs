@@ -304,6 +304,8 @@ pub mod direct3;
 pub mod fast;
 #[path = "abi/fourier.rs"]
 pub mod fourier;
+#[path = "abi/halves.rs"]
+pub mod halves;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[path = "abi/ladder.rs"]

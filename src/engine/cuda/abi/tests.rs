@@ -1,9 +1,10 @@
 //! The interface against its header, and the geometry of launches.
 
 use super::*;
-use crate::filter::terms::MOST_TERMS;
 use std::mem::{offset_of, size_of};
 
+/// Terms of a separable kernel at most, as in `filter::terms`.
+const MOST_TERMS: usize = 4;
 const HEADER: &str = include_str!("../../../../kernels/abi.h");
 
 /// The value of `#define CUDACONV_name value` in the header.
