@@ -40,9 +40,11 @@ typedef unsigned long long cudaconv_u64;
 #define CUDACONV_CHANNELS 4
 /* Most jobs of a launch: four planes (A420) of two fields. */
 #define CUDACONV_JOBS 8
-/* Weights that travel in the launch itself, where FMAs take them as constant operands: all
- * separable kernels (65 + 65 taps), full ones up to 11 x 11, bilateral windows up to radius 11. */
+/* Weights of a bilateral that travel in the launch itself: windows up to radius 11. */
 #define CUDACONV_INLINE_WEIGHTS 144
+/* The same of linear kernels, where FMAs take them as constant operands: all separable ones and their
+ * magnitudes (65 + 65 taps twice), sums of two as large or of four of 31 + 31 taps. */
+#define CUDACONV_LINEAR_WEIGHTS 272
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
 
@@ -132,11 +134,12 @@ CUDACONV_LAYOUT(CudaconvFrame, 1816, tile_height, 1812);
 
 /* One linear kernel; both sides odd, at most 65. Its weights are lines of four, eight, … floats:
  * every line is filled up with zeros to a multiple of four. Separable: a line of `width` weights
- * from left to right, then one of `height` from top to bottom. Else `height` lines of `width`. */
+ * from left to right, then one of `height` from top to bottom, and so for each of the outer products
+ * that the kernel is the sum of. Else `height` lines of `width`. */
 typedef struct CudaconvTaps {
     cudaconv_u32 width;
     cudaconv_u32 height;
-    cudaconv_u32 separable;
+    cudaconv_u32 separable; /* how many outer products, 1 for kernels of rank 1; 0: not separable */
     cudaconv_u32 first; /* index of its first weight, a multiple of four */
 } CudaconvTaps;
 CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
@@ -148,12 +151,12 @@ typedef struct CudaconvConvolveLaunch {
      * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
      * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
-    CudaconvTaps kernels[2];
+    CudaconvTaps kernels[2]; /* the weights of the second behind those of the first */
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
     float divisor;
     float reciprocal; /* the float32 nearest to 1 / divisor */
     float sum;        /* of the weights of the first kernel */
-    float inline_weights[CUDACONV_INLINE_WEIGHTS];
+    float inline_weights[CUDACONV_LINEAR_WEIGHTS];
     /* convolve_matrix: how many digits weights have, and the sum of the numbers that these make. */
     cudaconv_u32 digits;
     cudaconv_i32 sum_of_digits;
@@ -164,7 +167,7 @@ typedef struct CudaconvConvolveLaunch {
      * not matter, 0. */
     float tolerance;
 } CudaconvConvolveLaunch;
-CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2464, tolerance, 2460);
+CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2976, tolerance, 2972);
 
 /* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
  * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset

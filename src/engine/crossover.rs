@@ -60,6 +60,11 @@ fn cost_of_sample(job: &Job) -> (Family, usize) {
             vertical,
         } => (Family::Separable, horizontal.len() + vertical.len()),
         Taps::Full { weights, .. } => (Family::Full, weights.len()),
+        Taps::Sum(terms) => {
+            let term = &terms[0];
+            let of_term = term.horizontal.len() + term.vertical.len();
+            (Family::Separable, terms.len() * of_term)
+        }
     };
     match &job.operation {
         Operation::None => (Family::Separable, 1),

@@ -89,6 +89,15 @@ pub fn spectrum(operation: &Operation, columns: usize, rows: usize) -> Vec<Compl
                     }
                 }
             }
+            Taps::Sum(terms) => {
+                for term in terms {
+                    for (j, &v) in term.vertical.iter().enumerate() {
+                        for (i, &h) in term.horizontal.iter().enumerate() {
+                            add(i, j, f64::from(h) * f64::from(v));
+                        }
+                    }
+                }
+            }
             Taps::Full { width, weights, .. } => {
                 for (at, &weight) in weights.iter().enumerate() {
                     add(at % width, at / width, f64::from(weight));

@@ -5,7 +5,8 @@ use super::kernels::{BilateralWindow, Coefficients, Filter};
 use super::layout::{Channel, Group, Layout, Role};
 use super::plan::{Action, Bilateral, Correlation, Job, Operation, Taps};
 use super::rank;
-use super::spec::{Alpha, Distance, FilterSpec, Planes};
+use super::spec::{Alpha, Distance, FilterSpec, Method, Planes};
+use super::terms::Terms;
 
 impl Correlation {
     /// Rounds `coefficients` to float32, scaled together with `divisor`, as an outer product where
@@ -152,7 +153,49 @@ impl Job {
         if filter.keeps_constants() && layout.depth > 8 {
             job.centre(layout.max_code());
         }
+        if spec.method == Method::Separable {
+            job.take_apart(layout);
+        }
         Some(job)
+    }
+
+    /// Takes a full kernel as the sum of a few outer products, if those give the bytes that
+    /// [`plan`](super::plan#low-rank) promises.
+    fn take_apart(&mut self, layout: &Layout) {
+        /// Of pixels, those that may be rounded otherwise at up to 12 bits, and beyond.
+        const SHARE: f64 = 0.001;
+        const DEEP_SHARE: f64 = 0.01;
+        /// Code values by which no sum may be off, so that none is rounded to another than the nearest
+        /// code value or its neighbour.
+        const FARTHEST: f64 = 0.25;
+        /// Of a sum in float32, to its size.
+        const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
+        let max_code = layout.max_code();
+        let whole_input = self.largest_input(max_code);
+        let Operation::Correlate(kernel) = &self.operation else {
+            return;
+        };
+        let Taps::Full { width, weights, .. } = &kernel.taps else {
+            return;
+        };
+        let share = if layout.depth > 12 { DEEP_SHARE } else { SHARE };
+        let largest = whole_input.map_or(f64::from(max_code), f64::from);
+        let codes = largest / f64::from(kernel.divisor).abs();
+        let found = Terms::find(*width, weights, |found| {
+            let sums = found.sum_of_magnitudes();
+            if found.are_whole() && whole_input.is_some() && sums * largest < 16_777_216.0 {
+                return true;
+            }
+            !self.premultiply
+                && codes * found.largest_error() <= FARTHEST
+                && codes * (found.typical_error() + ROUNDING * sums) <= share
+        });
+        if let Some(found) = found {
+            self.operation = Operation::Correlate(Correlation {
+                taps: Taps::Sum(found.terms),
+                divisor: kernel.divisor,
+            });
+        }
     }
 
     /// Measures inputs from the middle of the code range instead of the zero level, which makes

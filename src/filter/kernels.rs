@@ -1,4 +1,5 @@
-//! Presets, derived sizes and coefficients, in float64.
+//! Presets, derived sizes and coefficients, in float64. Their rank, and the error of kernels of lower rank, is
+//! found by [`super::terms`].
 
 use super::spec::{FilterSpec, Kernel, Matrix, Window};
 

@@ -9,7 +9,7 @@ impl Algorithm {
     /// Whether it can compute all `jobs`, which are for `layout`, on an engine with `abilities`.
     /// Copies and fills are no obstacle to any.
     fn can_compute(self, layout: &Layout, jobs: &[Job], abilities: &Abilities) -> bool {
-        let separable = |kernel: &Correlation| matches!(kernel.taps, Taps::Separable { .. });
+        let separable = |kernel: &Correlation| !matches!(kernel.taps, Taps::Full { .. });
         jobs.iter().all(|job| match (&job.operation, self) {
             (Operation::None, _) => true,
             (_, Algorithm::Naive | Algorithm::Tile) => true,

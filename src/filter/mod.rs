@@ -12,6 +12,7 @@ pub mod plan;
 mod rank;
 pub mod reference;
 pub mod spec;
+pub mod terms;
 
 pub use layout::{Channel, Group, Layout, Role};
 pub use plan::{Plan, PlanError};

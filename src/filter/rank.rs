@@ -76,7 +76,7 @@ pub(super) fn reduce(coefficients: Coefficients) -> Coefficients {
 }
 
 /// The greatest common divisor; 0 if all are 0.
-fn common_divisor(numbers: &[i64]) -> i64 {
+pub(super) fn common_divisor(numbers: &[i64]) -> i64 {
     numbers.iter().fold(0, |mut a, k| {
         let mut b = k.abs();
         while b != 0 {

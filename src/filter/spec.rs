@@ -165,7 +165,10 @@ pub enum Method {
     Naive,
     #[enum_value(name = "Shared-memory tile with halo (GPU)", nick = "tile")]
     Tile,
-    #[enum_value(name = "Two one-dimensional passes", nick = "separable")]
+    #[enum_value(
+        name = "Two one-dimensional passes, or the sum of up to four such",
+        nick = "separable"
+    )]
     Separable,
     #[enum_value(
         name = "Fourier transform, for large kernels; not taken by auto",

@@ -19,7 +19,7 @@ use support::*;
 /// Odd in both directions, and several vectors and tiles wide.
 const SIZES: [(u32, u32); 2] = [(33, 17), (70, 40)];
 
-const FAMILIES: [(&str, &[Kernel]); 10] = [
+const FAMILIES: [(&str, &[Kernel]); 11] = [
     ("identity", &[Kernel::Identity]),
     (
         "box",
@@ -57,6 +57,8 @@ const FAMILIES: [(&str, &[Kernel]); 10] = [
     ("bilateral", &[Kernel::Bilateral]),
     // `method=fft`.
     ("fft", &[]),
+    // `method=separable` of kernels of low rank.
+    ("separable", &[]),
 ];
 
 /// The filters of one kernel, with sizes and strengths that are no presets.
@@ -137,6 +139,17 @@ fn transforms(border: Border) -> Vec<FilterSpec> {
     ]
 }
 
+/// Kernels that are the sum of few products of a column and a row.
+fn sums_of_products(border: Border) -> Vec<FilterSpec> {
+    let kernels = [Kernel::Laplacian, Kernel::Sharpen, Kernel::Unsharp];
+    let specs = kernels.into_iter().flat_map(|kernel| specs(kernel, border));
+    let by_products = |spec| FilterSpec {
+        method: Method::Separable,
+        ..spec
+    };
+    specs.map(by_products).collect()
+}
+
 /// What was found of one format, family and border.
 #[derive(Debug, Clone, Default)]
 struct Row {
@@ -158,6 +171,7 @@ impl Row {
             let (name, kernels) = FAMILIES[family];
             let specs: Vec<FilterSpec> = match name {
                 "fft" => transforms(border),
+                "separable" => sums_of_products(border),
                 _ => kernels
                     .iter()
                     .flat_map(|&kernel| specs(kernel, border))
@@ -201,13 +215,13 @@ impl Row {
 
     /// Within one code value of the definition, and equal to it on 99.9 % of the samples at 8 to 12
     /// bits and on 99 % at 16; the CPU's bytes, or for the bilateral one code value from them on
-    /// fewer than 1 in 1,000, and for transforms on as many as from the definition.
+    /// fewer than 1 in 1,000, and for transforms and sums of products on as many as from the definition.
     fn is_within(&self, depth: u32, family: &str) -> bool {
         let per_thousand = if depth > 12 { 10 } else { 1 };
         let near = self.largest <= 1 && self.different * 1000 <= self.samples * per_thousand;
         let same = match family {
             "bilateral" => self.largest_from_cpu <= 1 && self.from_cpu * 1000 < self.samples,
-            "fft" => {
+            "fft" | "separable" => {
                 self.largest_from_cpu <= 1 && self.from_cpu * 1000 <= self.samples * per_thousand
             }
             _ => self.from_cpu == 0,

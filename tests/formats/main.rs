@@ -6,6 +6,7 @@ mod every_case;
 mod fourier;
 mod invariants;
 mod levels;
+mod low_rank;
 mod metamorphic;
 mod properties;
 mod random;

@@ -146,6 +146,7 @@ pub fn compare_by(
                 if interlaced { " interlaced" } else { "" }
             )
         };
+        let tolerance = tolerance.max(support::rounding(&plan));
         tally.compare(&what, &got, &expected, tolerance);
     }
 }
@@ -341,6 +342,85 @@ fn the_largest_kernels() {
         }
     }
     tally.report("largest kernels");
+}
+
+/// Kernels of low rank, by the sum of outer products that is asked for.
+#[test]
+fn sums_of_outer_products() {
+    let Some(engines) = engines() else { return };
+    // Whole numbers and fractions, at up to 12 bits and at 16.
+    let mut tallies = [(); 3].map(|()| Tally::default());
+    let disc = |x: i32, y: i32| i32::from(x * x + y * y <= 16);
+    let disc: String = (-4..=4)
+        .flat_map(|y| (-4..=4).map(move |x| format!("{} ", disc(x, y))))
+        .collect();
+    let waves = |x: i32, y: i32| {
+        let (x, y) = (f64::from(x), f64::from(y));
+        (2.0 + (0.3 * x + 0.2 * y).cos()) * (-(x * x + y * y) / 90.0).exp()
+    };
+    let waves: String = (-15..=15)
+        .flat_map(|y| (-15..=15).map(move |x| format!("{} ", waves(x, y) as f32)))
+        .collect();
+    let custom = |matrix: &str| FilterSpec {
+        matrix: Some(matrix.parse().expect("a matrix")),
+        ..FilterSpec {
+            kernel: Kernel::Custom,
+            ..FilterSpec::default()
+        }
+    };
+    let preset = |kernel, radius| FilterSpec {
+        kernel,
+        radius,
+        ..FilterSpec::default()
+    };
+    let specs = [
+        preset(Kernel::Laplacian, 0),
+        preset(Kernel::Sharpen, 0),
+        custom(&disc),
+        preset(Kernel::Unsharp, 3),
+        preset(Kernel::Unsharp, 32),
+        custom(&waves),
+    ];
+    for (turn, format) in supported_formats().enumerate() {
+        for &(width, height) in sizes() {
+            let layout = support::layout(format, width, height);
+            for (index, border) in all_of::<Border>().into_iter().enumerate() {
+                for (number, spec) in specs.iter().enumerate() {
+                    if support::quick() && (turn + index + number) % 8 != 0 {
+                        continue;
+                    }
+                    let spec = FilterSpec {
+                        border,
+                        border_value: 77.0,
+                        alpha: [Alpha::Copy, Alpha::Filter][(turn + index) % 2],
+                        ..spec.clone()
+                    };
+                    let plan =
+                        support::plan(&spec, Method::Separable, &layout, support::gpu_abilities());
+                    let plan = plan.unwrap_or_else(|| panic!("{spec:?} of {format:?}"));
+                    let tally = match (support::rounding(&plan), layout.depth) {
+                        (0, _) => &mut tallies[0],
+                        (_, ..=12) => &mut tallies[1],
+                        _ => &mut tallies[2],
+                    };
+                    let frames = Frames {
+                        methods: &[Method::Separable],
+                        interlaced: (turn + number) % 3 == 0,
+                        tolerance: 0,
+                    };
+                    compare_by(tally, &engines, &spec, &layout, frames);
+                }
+            }
+        }
+    }
+    for (tally, name, most_in_thousand) in [
+        (&tallies[0], "sums of whole products", 0),
+        (&tallies[1], "sums of products", 1),
+        (&tallies[2], "sums of products, 16 bits", 20),
+    ] {
+        tally.report(name);
+        assert!(tally.by_one * 1000 <= tally.samples * most_in_thousand);
+    }
 }
 
 #[test]

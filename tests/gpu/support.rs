@@ -9,7 +9,7 @@ use gstcudaconv::engine::cpu::{self, CpuEngine};
 use gstcudaconv::engine::cuda::{self, CudaEngine};
 use gstcudaconv::engine::frame::{ReadMemory, WriteBytes, WriteMemory};
 use gstcudaconv::engine::{Engine, Frame, InputFrame, OutputFrame, PlaneSpan, Prepared};
-use gstcudaconv::filter::plan::Abilities;
+use gstcudaconv::filter::plan::{Abilities, Job, Operation, Taps};
 use gstcudaconv::filter::spec::Method;
 use gstcudaconv::filter::{FilterSpec, Layout, Plan};
 
@@ -272,6 +272,18 @@ pub fn plan(
         ..spec.clone()
     };
     Plan::new(&spec, layout, abilities).ok().map(Arc::new)
+}
+
+/// By how many code values the results of `plan` may differ from the canonical ones for its kernels being
+/// sums of outer products.
+pub fn rounding(plan: &Plan) -> u32 {
+    let max_code = plan.layout.max_code();
+    let is_sum = |job: &Job| match &job.operation {
+        Operation::Correlate(kernel) => matches!(kernel.taps, Taps::Sum(_)),
+        _ => false,
+    };
+    let rounded = |job: &Job| is_sum(job) && !job.sums_are_whole(max_code);
+    plan.jobs.iter().any(rounded).into()
 }
 
 pub fn prepare(engine: &dyn Engine, plan: &Arc<Plan>) -> Arc<dyn Prepared> {

@@ -4,8 +4,9 @@ use super::compute::jobs_by_plane;
 use crate::filter::Layout;
 use crate::filter::layout::Role;
 use crate::filter::levels;
-use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps};
+use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps, Term};
 use crate::filter::spec::Precision;
+use crate::filter::terms::MOST_TERMS;
 
 /// Refuses what the code behind relies on never to meet.
 pub fn plan(plan: &Plan) -> Result<(), String> {
@@ -113,6 +114,12 @@ fn kernel(kernel: &Correlation) -> Result<(), String> {
             height,
             weights,
         } => (*width, *height, weights.len() == width * height),
+        Taps::Sum(terms) => {
+            let first = terms.first().ok_or("a sum of no outer products")?;
+            let size = |term: &Term| (term.horizontal.len(), term.vertical.len());
+            let alike = terms.len() <= MOST_TERMS && terms.iter().all(|t| size(t) == size(first));
+            (size(first).0, size(first).1, alike)
+        }
     };
     if width % 2 == 0 || height % 2 == 0 || !complete {
         return Err(format!("{width}x{height} is no size of a kernel"));

@@ -2,7 +2,8 @@
 //! canonical order of operations.
 //!
 //! A band is worked through from top to bottom in tiles of columns. Each input row becomes
-//! float32 once, with its border; a separable kernel makes its horizontal sums of it at once; a
+//! float32 once, with its border; a separable kernel makes its horizontal sums of it at once, one for each
+//! outer product that it is the sum of, which are then the columns of its window; a
 //! ring keeps the rows that the windows of a block of output rows have, small enough to stay in the
 //! second-level cache.
 
@@ -18,12 +19,12 @@ use super::rows::window::{ROWS, RUN, Window, window_samples, window_sums};
 use super::scratch::{Scratch, whole_lines};
 use super::streams::{Pixels, Stream, Streams};
 use crate::filter::Layout;
-use crate::filter::plan::{Correlation, Job, Operation, Taps};
+use crate::filter::plan::{Correlation, Job, Operation, Taps, Term};
 
 /// One kernel as chains of taps, relative to the middle.
 struct Kernel {
-    /// Of the horizontal pass of a separable kernel: pixel offset and weight.
-    horizontal: Option<Vec<(isize, f32)>>,
+    /// Of the horizontal passes of a separable kernel: pixel offset and weight.
+    horizontal: Vec<Vec<(isize, f32)>>,
     last: Last,
 }
 
@@ -35,7 +36,7 @@ enum Last {
         weights: Vec<f32>,
         /// Row offset of the first row.
         top: isize,
-        /// Pixel offsets of the columns.
+        /// Pixel offsets of the columns; of a separable kernel the indices of its horizontal sums.
         columns: Vec<isize>,
     },
     /// Few taps: row offset, pixel offset and weight.
@@ -55,6 +56,8 @@ pub struct LinearJob {
     premultiply: bool,
     /// Whether a kernel needs the rows themselves, not horizontal sums alone.
     keeps_rows: bool,
+    /// Horizontal sums of all kernels.
+    sums: usize,
 }
 
 impl Kernel {
@@ -64,7 +67,7 @@ impl Kernel {
                 horizontal,
                 vertical,
             } => Kernel {
-                horizontal: Some(taps(horizontal).collect()),
+                horizontal: vec![taps(horizontal).collect()],
                 last: Last::Window {
                     weights: vertical.clone(),
                     top: -(vertical.len() as isize / 2),
@@ -76,17 +79,33 @@ impl Kernel {
                 height,
                 weights,
             } => Kernel {
-                horizontal: None,
+                horizontal: Vec::new(),
                 last: Last::full(*width, *height, weights),
+            },
+            Taps::Sum(terms) => Kernel::sum(terms),
+        }
+    }
+
+    fn sum(terms: &[Term]) -> Kernel {
+        let height = terms[0].vertical.len();
+        let rows = (0..height).flat_map(|row| terms.iter().map(move |term| term.vertical[row]));
+        Kernel {
+            horizontal: (terms.iter())
+                .map(|term| taps(&term.horizontal).collect())
+                .collect(),
+            last: Last::Window {
+                weights: rows.collect(),
+                top: -(height as isize / 2),
+                columns: (0..).take(terms.len()).collect(),
             },
         }
     }
 
     /// What the last pass works on, of the input and the horizontal sums.
     fn samples<'a>(&self, input: &'a [f32], sums: &'a [f32]) -> &'a [f32] {
-        match self.horizontal {
-            Some(_) => sums,
-            None => input,
+        match self.horizontal.is_empty() {
+            false => sums,
+            true => input,
         }
     }
 }
@@ -144,7 +163,8 @@ impl LinearJob {
             divisor: Divisor::new(correlations[0].divisor),
             max: layout.max_code() as f32,
             premultiply: job.premultiply,
-            keeps_rows: kernels.iter().any(|k| k.horizontal.is_none()),
+            keeps_rows: kernels.iter().any(|k| k.horizontal.is_empty()),
+            sums: kernels.iter().map(|k| k.horizontal.len()).sum(),
             kernels,
         }
     }
@@ -159,7 +179,7 @@ impl LinearJob {
             1
         };
         let rows = Ring::of_blocks(self.radius_y, ROWS).rows;
-        let kept = rows * (self.kernels.len() + usize::from(self.keeps_rows));
+        let kept = rows * (self.sums + usize::from(self.keeps_rows));
         for streams in self.streams.filtered.chunks(together) {
             let channels = streams[0].channels;
             let bytes = kept * streams.len() * channels * size_of::<f32>();
@@ -191,7 +211,7 @@ struct Work<'a> {
     input_rows: usize,
     input_stride: usize,
     input: &'a mut [f32],
-    /// Horizontal sums, by stream, kernel and row of the ring.
+    /// Horizontal sums, by stream, kernel, outer product and row of the ring.
     sums_stride: usize,
     sums: &'a mut [f32],
     /// Of the rows of a block the mean of alpha, and the sums of one or two kernels.
@@ -219,7 +239,7 @@ impl<'a> Work<'a> {
         let input_rows = if job.keeps_rows { ring.rows } else { 1 };
         let input_stride = whole_lines::<f32>(tile.samples_beside(job.radius_x) + RUN.max(SLACK));
         let sums_stride = whole_lines::<f32>(tile.samples() + RUN.max(SLACK));
-        let sums = streams.len() * job.kernels.len() * ring.rows * sums_stride;
+        let sums = streams.len() * job.sums * ring.rows * sums_stride;
         let codes_stride = (tile.samples() + RUN) * job.streams.sample.bytes();
         let codes_stride = whole_lines::<u8>(codes_stride);
         Work {
@@ -257,17 +277,21 @@ impl<'a> Work<'a> {
                 let alpha = &before[start - index * self.input_rows * self.input_stride..];
                 multiply_row(self.isa, row, &alpha[..self.input_stride]);
             }
-            for k in 0..self.job.kernels.len() {
-                self.sum_across(index, k, start, step.count);
+            let kernels = self.job.kernels.iter();
+            for (k, horizontal) in kernels.flat_map(|kernel| &kernel.horizontal).enumerate() {
+                self.sum_across((index, k), horizontal, start, step.count);
             }
         }
     }
 
-    /// The horizontal sums of kernel `k` of the input row at `start`.
-    fn sum_across(&mut self, index: usize, k: usize, start: usize, count: usize) {
-        let Some(horizontal) = &self.job.kernels[k].horizontal else {
-            return;
-        };
+    /// The horizontal sums `k` of stream `index` of the input row at `start`.
+    fn sum_across(
+        &mut self,
+        (index, k): (usize, usize),
+        horizontal: &[(isize, f32)],
+        start: usize,
+        count: usize,
+    ) {
         let place = |i| start + self.tile.place(self.job.radius_x, i);
         self.taps.clear();
         (self.taps).extend(horizontal.iter().map(|&(i, weight)| Tap {
@@ -405,22 +429,24 @@ impl<'a> Work<'a> {
             return;
         };
         let height = weights.len() / offsets.len();
+        let before = self.job.kernels[..k].iter();
+        let first: usize = before.map(|kernel| kernel.horizontal.len()).sum();
         let (mut rows, mut columns) = (take(self.rows), take(self.columns));
         rows.clear();
         rows.extend((0..height + ROWS - 1).map(|row| {
             // Rows that a short block has not been read for serve none of its outputs.
             let below = (row as isize + top).min((self.job.radius_y + block.rows) as isize - 1);
             let slot = self.ring.slot(block.first.count, below);
-            if kernel.horizontal.is_some() {
-                self.sums_start(index, k, slot)
-            } else {
+            if kernel.horizontal.is_empty() {
                 self.input_start(index, slot)
+            } else {
+                self.sums_start(index, first, slot)
             }
         }));
         columns.clear();
-        columns.extend(offsets.iter().map(|&i| match kernel.horizontal {
-            Some(_) => 0,
-            None => self.tile.place(self.job.radius_x, i),
+        columns.extend(offsets.iter().map(|&i| match kernel.horizontal.is_empty() {
+            true => self.tile.place(self.job.radius_x, i),
+            false => i as usize * self.ring.rows * self.sums_stride,
         }));
         (*self.rows, *self.columns) = (rows, columns);
     }
@@ -430,6 +456,6 @@ impl<'a> Work<'a> {
     }
 
     fn sums_start(&self, index: usize, k: usize, slot: usize) -> usize {
-        ((index * self.job.kernels.len() + k) * self.ring.rows + slot) * self.sums_stride
+        ((index * self.job.sums + k) * self.ring.rows + slot) * self.sums_stride
     }
 }

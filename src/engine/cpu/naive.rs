@@ -148,6 +148,17 @@ fn sum(kernel: &Correlation, at: &dyn Fn(isize, isize) -> f32, x: isize, y: isiz
             horizontal,
             vertical,
         } => chain(vertical, &|j| chain(horizontal, &|i| at(x + i, y + j))),
+        Taps::Sum(terms) => {
+            let radius = terms[0].vertical.len() as isize / 2;
+            (0..terms[0].vertical.len())
+                .zip(-radius..)
+                .fold(0.0, |sum, (row, j)| {
+                    terms.iter().fold(sum, |sum, term| {
+                        let across = chain(&term.horizontal, &|i| at(x + i, y + j));
+                        term.vertical[row].mul_add(across, sum)
+                    })
+                })
+        }
         Taps::Full {
             width,
             height,

@@ -93,7 +93,7 @@ fn parts(weight: i64) -> impl Iterator<Item = i8> {
 
 impl WholeKernel {
     /// The passes for sums of `width`; `None` where the sums of the first do not fit into 16 bits
-    /// or a weight into its. The coefficients are whole numbers.
+    /// or a weight into its, and for sums of outer products. The coefficients are whole numbers.
     pub fn new(correlation: &Correlation, width: Width) -> Option<WholeKernel> {
         let (rows, columns, down) = match &correlation.taps {
             Taps::Separable {
@@ -101,10 +101,12 @@ impl WholeKernel {
                 vertical,
             } => (1, horizontal.len(), whole(vertical)),
             Taps::Full { width, height, .. } => (*height, *width, vec![1]),
+            Taps::Sum(_) => return None,
         };
         let (across, separable) = match &correlation.taps {
             Taps::Separable { horizontal, .. } => (whole(horizontal), true),
             Taps::Full { weights, .. } => (whole(weights), false),
+            Taps::Sum(_) => return None,
         };
         let first = BYTES.weighted(&across);
         // Unsigned sums are brought into the signed range.

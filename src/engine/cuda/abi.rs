@@ -10,8 +10,10 @@
 pub const MAX_CHANNELS: usize = 4;
 /// Most jobs of a launch.
 pub const MAX_JOBS: usize = 8;
-/// Weights that travel in a launch.
+/// Weights of a bilateral that travel in a launch.
 pub const INLINE_WEIGHTS: usize = 144;
+/// Weights of linear kernels that travel in a launch.
+pub const LINEAR_WEIGHTS: usize = 272;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
@@ -123,7 +125,7 @@ pub struct ConvolveLaunch {
     pub divisor: f32,
     pub reciprocal: f32,
     pub sum: f32,
-    pub inline_weights: [f32; INLINE_WEIGHTS],
+    pub inline_weights: [f32; LINEAR_WEIGHTS],
     pub digits: u32,
     pub sum_of_digits: i32,
     pub factor: f32,
@@ -239,7 +241,7 @@ impl Default for ConvolveLaunch {
             divisor: 1.0,
             reciprocal: 1.0,
             sum: 0.0,
-            inline_weights: [0.0; INLINE_WEIGHTS],
+            inline_weights: [0.0; LINEAR_WEIGHTS],
             digits: 0,
             sum_of_digits: 0,
             factor: 0.0,

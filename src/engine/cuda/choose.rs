@@ -44,6 +44,8 @@ pub fn kernel(
     use Kernel::*;
     let (for_u8, for_u16) = match (&job.operation, algorithm) {
         (Operation::None, _) => (ConvolveNaiveU8, ConvolveNaiveU16),
+        (operation, Algorithm::Separable) if is_sum(operation) => (SeparableU8, SeparableU16),
+        (operation, _) if is_sum(operation) => return None,
         (_, Algorithm::Direct) if is_packed_422(layout) => return apart(layout, job, capability),
         (_, Algorithm::Direct) => return small_direct(layout, job),
         (Operation::Bilateral(_), Algorithm::Naive) => (BilateralNaiveU8, BilateralNaiveU16),
@@ -229,6 +231,12 @@ fn is_separable(operation: &Operation) -> bool {
         Operation::Magnitude { x, y } => separable(x) && separable(y),
         Operation::None | Operation::Bilateral(_) => false,
     }
+}
+
+/// Whether it is a sum of outer products, which one kernel alone takes.
+fn is_sum(operation: &Operation) -> bool {
+    let is_sum = |kernel: &Correlation| matches!(kernel.taps, Taps::Sum(_));
+    matches!(operation, Operation::Correlate(kernel) if is_sum(kernel))
 }
 
 /// The smallest of the kernels for few taps that computes `job`. They hold bytes, of which those

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::abi::{
-    self, Form, INLINE_WEIGHTS, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
+    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
 };
 use super::api::CUdeviceptr;
 use super::choose::{self, Capability};
@@ -186,9 +186,9 @@ impl Launches {
                 self.weights
                     .extend(spectrum(job, self.plan.layout.max_code()));
             }
-            Weights::Inline if weights.len() > INLINE_WEIGHTS => {
+            Weights::Inline if weights.len() > LINEAR_WEIGHTS => {
                 return Err(format!(
-                    "{} weights; a launch takes {INLINE_WEIGHTS}",
+                    "{} weights; a launch takes {LINEAR_WEIGHTS}",
                     weights.len()
                 ));
             }

@@ -421,6 +421,76 @@ fn methods_are_chosen_or_refused_with_those_that_can() {
 }
 
 #[test]
+fn kernels_of_low_rank_are_sums_of_outer_products_where_they_are_asked_for() {
+    use gst_video::VideoFormat as F;
+    let separable = |spec: FilterSpec| FilterSpec {
+        method: Method::Separable,
+        ..spec
+    };
+    let terms = |spec: &FilterSpec, format| match &plan(spec, format).jobs[0].operation {
+        Operation::Correlate(kernel) => match &kernel.taps {
+            Taps::Sum(terms) => terms.len(),
+            _ => 0,
+        },
+        other => panic!("{other:?}"),
+    };
+    let unsharp = |amount| FilterSpec {
+        amount,
+        ..spec(Kernel::Unsharp)
+    };
+    for spec in [spec(Kernel::Laplacian), spec(Kernel::Sharpen), unsharp(1.0)] {
+        for format in [F::Gray8, F::I42010le, F::I42012le, F::Gray16Be, F::Argb64] {
+            assert_eq!(terms(&separable(spec.clone()), format), 2, "{spec:?}");
+            assert_eq!(terms(&spec, format), 0);
+            let naive = FilterSpec {
+                method: Method::Naive,
+                ..spec.clone()
+            };
+            assert_eq!(terms(&naive, format), 0);
+        }
+    }
+    let laplacian = plan(&separable(spec(Kernel::Laplacian)), F::Gray16Le);
+    assert!(laplacian.jobs[0].sums_are_whole(65535));
+    assert_eq!(laplacian.algorithm, Algorithm::Separable);
+    // A kernel of rank 1 stays one.
+    assert_eq!(terms(&separable(spec(Kernel::Gauss3)), F::Gray8), 0);
+    // Three of three rows and columns.
+    let of_emboss = refusal(&separable(spec(Kernel::Emboss)));
+    assert_eq!(
+        of_emboss,
+        "method=separable cannot compute kernel=emboss on the CPU; possible are auto, naive"
+    );
+}
+
+#[test]
+fn sums_whose_rounding_would_show_are_refused() {
+    use gst_video::VideoFormat as F;
+    let is_possible = |amount, alpha, format| {
+        let spec = FilterSpec {
+            amount,
+            alpha,
+            method: Method::Separable,
+            ..spec(Kernel::Unsharp)
+        };
+        Plan::new(&spec, &layout(format), &CPU).is_ok()
+    };
+    // Sums of 21 times the code values, of which 24 bits hold less the more there are.
+    for (format, amount, possible) in [
+        (F::Gray8, 10.0, true),
+        (F::I42010le, 10.0, true),
+        (F::I42012le, 2.0, true),
+        (F::I42012le, 10.0, false),
+        (F::Gray16Le, 2.0, true),
+        (F::Gray16Le, 4.0, false),
+    ] {
+        assert_eq!(is_possible(amount, Alpha::Copy, format), possible);
+    }
+    // A quotient by an alpha of next to nothing.
+    assert!(is_possible(1.0, Alpha::Filter, F::Rgba));
+    assert!(!is_possible(1.0, Alpha::Premultiply, F::Rgba));
+}
+
+#[test]
 fn auto_never_takes_what_is_not_canonical() {
     let abilities = Abilities {
         direct: |_, _| false,

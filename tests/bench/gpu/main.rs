@@ -47,6 +47,16 @@ fn main() {
     let out = out.and_then(|at| arguments.get(at + 1));
     let mut figures = Figures::default();
     kernels(&engine, &mut figures);
+    let poor = figures.poor_choices();
+    for choice in &poor {
+        println!("auto is not the fastest: {choice}");
+    }
+    figures.add(
+        "choice/auto-is-not-the-fastest".into(),
+        poor.len() as f64,
+        "kernels",
+        None,
+    );
     large_kernels(&engine, &mut figures);
     round_trips(&engine, &mut figures);
     others(&mut figures);

@@ -211,7 +211,7 @@ kernels! {
     /// Shared-memory tile with halo: any linear kernel.
     ConvolveTileU8 = "convolve_tile_u8", ConvolveTileU8, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
     ConvolveTileU16 = "convolve_tile_u16", ConvolveTileU16, Convolve, Device, 128, Samples(64), [64, 32, 16, 8];
-    /// Both passes fused: separable kernels up to 65 + 65 taps.
+    /// Both passes fused: separable kernels up to 65 + 65 taps, and sums of them.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), [32];
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), [32];
     /// The same up to 3 + 3 taps, and the magnitude of two such, without premultiplication; what

@@ -1,6 +1,7 @@
 //! The interface against its header, and the geometry of launches.
 
 use super::*;
+use crate::filter::terms::MOST_TERMS;
 use std::mem::{offset_of, size_of};
 
 const HEADER: &str = include_str!("../../../../kernels/abi.h");
@@ -205,6 +206,7 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("CHANNELS"), MAX_CHANNELS);
     assert_eq!(defined("JOBS"), MAX_JOBS);
     assert_eq!(defined("INLINE_WEIGHTS"), INLINE_WEIGHTS);
+    assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
@@ -245,9 +247,10 @@ fn lines_of_weights_are_filled_up_with_zeros() {
     );
     assert_eq!(weights, [&a[..], &b[..], &[4.0; 4]].concat());
     let longest = 2 * line_length(2 * MAX_RADIUS + 1);
+    let of_matrix = 2 * line_length(31);
     assert!(
-        longest <= INLINE_WEIGHTS,
-        "every separable kernel is inline"
+        (2 * longest).max(MOST_TERMS * of_matrix) <= LINEAR_WEIGHTS,
+        "every separable kernel is inline, and every sum of them"
     );
 }
 

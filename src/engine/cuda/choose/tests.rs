@@ -53,7 +53,8 @@ fn of(kernel: spec::Kernel) -> FilterSpec {
 use Kernel::*;
 use gst_video::VideoFormat as Format;
 use spec::Kernel::{
-    Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Scharr, Sobel,
+    Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Laplacian,
+    Scharr, Sobel, Unsharp,
 };
 
 #[test]
@@ -98,6 +99,34 @@ fn few_small_whole_weights_have_kernels_of_their_own() {
         ..of(Gauss3)
     };
     assert_eq!(kernels(Format::Gray8, &separable), [SeparableMatrixU8]);
+}
+
+#[test]
+fn sums_of_outer_products_have_one_kernel_where_they_are_asked_for() {
+    let by = |method, kernel| FilterSpec {
+        method,
+        ..of(kernel)
+    };
+    let (separable, auto) = (spec::Method::Separable, spec::Method::Auto);
+    let asked_for = by(separable, Laplacian);
+    assert_eq!(kernels(Format::Gray8, &asked_for), [SeparableU8]);
+    assert_eq!(kernels(Format::Gray16Le, &asked_for), [SeparableU16]);
+    assert_eq!(kernels(Format::Gray8, &by(auto, Laplacian)), [Direct3U8]);
+    assert_eq!(
+        kernels(Format::Yuy2, &by(separable, Unsharp)),
+        [SeparableU8, SeparableU8]
+    );
+    assert_eq!(
+        launched(Format::Yuy2, &by(separable, Unsharp)),
+        [SeparableU8, SeparableU8]
+    );
+    // No other kernel can do them, whatever a plan says.
+    let info = gst_video::VideoInfo::builder(Format::Gray8, 64, 48).build();
+    let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+    let plan = Plan::new(&asked_for, &layout, &ABILITIES).unwrap();
+    for algorithm in [Algorithm::Naive, Algorithm::Tile, Algorithm::Direct] {
+        assert_eq!(kernel(algorithm, &layout, &plan.jobs[0], (9, 0)), None);
+    }
 }
 
 #[test]

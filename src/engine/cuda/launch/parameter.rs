@@ -90,6 +90,8 @@ fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
                 weights: weights.collect(),
             }
         }
+        // Kernels of one form are chosen for one outer product, or none.
+        Taps::Sum(_) => return Cow::Borrowed(taps),
         Taps::Full {
             width,
             height,
@@ -141,6 +143,14 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
                     abi::push_line(&mut weights, line);
                 }
                 (*width, *height, 0)
+            }
+            Taps::Sum(terms) => {
+                for term in terms {
+                    abi::push_line(&mut weights, &term.horizontal);
+                    abi::push_line(&mut weights, &term.vertical);
+                }
+                let (rx, ry) = kernel.taps.radius();
+                (2 * rx + 1, 2 * ry + 1, terms.len() as u32)
             }
         };
         *described = abi::Taps {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::cuda::ABILITIES;
 use crate::filter::Layout;
-use crate::filter::spec::{Alpha, FilterSpec, Kernel as Preset};
+use crate::filter::spec::{Alpha, FilterSpec, Kernel as Preset, Method};
 
 fn launches(format: gst_video::VideoFormat, spec: &FilterSpec) -> Launches {
     gst::init().unwrap();
@@ -178,6 +178,31 @@ fn weights_are_filled_up_to_what_a_kernel_takes() {
         [-1.0, 0.0, 1.0, 0.0],
     ];
     assert_eq!(launch_of_three.inline_weights[..12], lines.concat());
+}
+
+#[test]
+fn outer_products_stand_one_behind_the_other() {
+    let spec = FilterSpec {
+        method: Method::Separable,
+        ..spec(Preset::Laplacian)
+    };
+    let launches = launches(gst_video::VideoFormat::Gray8, &spec);
+    let Parameter::Convolve(launch) = launches.steps[0].parameter.clone() else {
+        panic!("a linear kernel");
+    };
+    let taps = launch.kernels[0];
+    assert_eq!((taps.width, taps.height, taps.separable), (3, 3, 2));
+    let mut sum = [[0.0; 3]; 3];
+    for term in launch.inline_weights[..16].chunks_exact(8) {
+        assert_eq!((term[3], term[7]), (0.0, 0.0));
+        for (row, v) in sum.iter_mut().zip(&term[4..7]) {
+            for (sum, h) in row.iter_mut().zip(&term[..3]) {
+                *sum += v * h;
+            }
+        }
+    }
+    assert_eq!(sum, [[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]]);
+    assert_eq!((launch.sum, launches.weights.len()), (0.0, 0));
 }
 
 #[test]

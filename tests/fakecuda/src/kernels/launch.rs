@@ -9,8 +9,8 @@ use super::limits;
 use super::linear::{Linear, kernels, weight_count};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Frame, INLINE_WEIGHTS,
-    Job, Kernel, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action, band::Bands,
-    border, distance, line_length, matrix, packed, sample,
+    Job, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action,
+    band::Bands, border, distance, line_length, matrix, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -258,7 +258,11 @@ impl Filter {
             kernel.weights(),
             Weights::Device | Weights::Bands | Weights::Spectrum
         ) {
-            if end > INLINE_WEIGHTS {
+            let most = match self {
+                Filter::Linear(_) => LINEAR_WEIGHTS,
+                Filter::Bilateral(_) | Filter::Fast(_) => INLINE_WEIGHTS,
+            };
+            if end > most {
                 violation!("{end} weights do not fit into the launch");
             }
             return None;
@@ -520,7 +524,7 @@ fn check_linear(launch: &ConvolveLaunch) {
             taps.width == launch.kernels[0].width && taps.height == launch.kernels[0].height;
         if !side(taps.width)
             || !side(taps.height)
-            || taps.separable > 1
+            || (taps.separable > 1 && launch.kernel_count > 1)
             || taps.first % 4 != 0
             || !same_size
         {

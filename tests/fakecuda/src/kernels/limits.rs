@@ -106,7 +106,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
         // Its weights are looked at where its matrices are.
         ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
             unless(filter.kernel_count() == 1, "magnitudes");
-            unless(!filter.is_separable(), "kernels of rank 1");
+            unless(filter.is_full(), "separable kernels");
             unless(!needs.premultiplied, "premultiplication");
             unless(
                 edge_is_code(frame, |_, _| true),
@@ -134,7 +134,10 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 "a fraction beyond the edge",
             );
         }
-        SeparableU8 | SeparableU16 => unless(filter.is_separable(), "kernels of other ranks"),
+        SeparableU8 | SeparableU16 => {
+            unless(!filter.is_full(), "kernels that are not separable");
+            unless(filter.weights_follow(), "weights in such order");
+        }
         BilateralTableU8
         | BilateralTableSmallU8
         | BilateralWideTableU8
@@ -172,8 +175,11 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(!needs.joint, "joint weights");
             unless(!needs.premultiplied, "premultiplication");
         }
-        ConvolveNaiveU8 | ConvolveNaiveU16 | ConvolveTileU8 | ConvolveTileU16
-        | BilateralNaiveU8 | BilateralNaiveU16 => {}
+        ConvolveNaiveU8 | ConvolveNaiveU16 | ConvolveTileU8 | ConvolveTileU16 => {
+            let one = filter.is_full() || filter.is_separable();
+            unless(one, "sums of outer products");
+        }
+        BilateralNaiveU8 | BilateralNaiveU16 => {}
     }
     let of_422 = |job: &Job| matches!(job.packed, packed::LUMA_FIRST | packed::LUMA_SECOND);
     let any_422 = frame.jobs[..frame.job_count as usize].iter().any(of_422);
@@ -268,15 +274,30 @@ impl Filter {
             Form::Full(side) => (side, 0),
             Form::Separable(side) => (side, 1),
         };
-        (kernels(launch).iter().scan(0, |first, taps| {
-            let at = *first;
-            *first += weight_count(taps);
-            Some((at, taps))
-        }))
-        .all(|(at, taps)| {
-            (taps.width, taps.height, taps.separable) == (side as u32, side as u32, separable)
-                && taps.first as usize == at
+        let expected = (side as u32, side as u32, separable);
+        (kernels(launch).iter()).all(|t| (t.width, t.height, t.separable) == expected)
+            && self.weights_follow()
+    }
+
+    /// Whether the weights of one kernel stand behind those of the other, from the first weight on.
+    fn weights_follow(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let mut next = 0;
+        kernels(launch).iter().all(|taps| {
+            let at = next;
+            next += weight_count(taps);
+            taps.first as usize == at
         })
+    }
+
+    /// Whether no kernel is one outer product or the sum of several.
+    fn is_full(&self) -> bool {
+        match self {
+            Filter::Linear(launch) => kernels(launch).iter().all(|taps| taps.separable == 0),
+            Filter::Bilateral(_) | Filter::Fast(_) => false,
+        }
     }
 
     fn is_separable(&self) -> bool {

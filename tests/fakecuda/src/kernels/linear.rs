@@ -83,15 +83,18 @@ impl<'a> Linear<'a> {
             }
             return sums;
         }
-        let (horizontal, vertical) = (&weights[..columns], &weights[line..]);
-        let mut passed = vec![0.0; width * (height + rows - 1)];
-        for (y, sums) in (above..).zip(passed.chunks_exact_mut(width)) {
-            across(sums, horizontal, |x| picture.row(y, left + x, width));
-        }
-        for (y, sums) in sums.chunks_exact_mut(width).enumerate() {
-            across(sums, &vertical[..rows], |j| {
-                &passed[(y + j as usize) * width..][..width]
-            });
+        let terms = weights.chunks(line + line_length(rows));
+        for term in terms.take(taps.separable as usize) {
+            let (horizontal, vertical) = (&term[..columns], &term[line..]);
+            let mut passed = vec![0.0; width * (height + rows - 1)];
+            for (y, sums) in (above..).zip(passed.chunks_exact_mut(width)) {
+                across(sums, horizontal, |x| picture.row(y, left + x, width));
+            }
+            for (y, sums) in sums.chunks_exact_mut(width).enumerate() {
+                across(sums, &vertical[..rows], |j| {
+                    &passed[(y + j as usize) * width..][..width]
+                });
+            }
         }
         sums
     }
@@ -139,6 +142,6 @@ pub fn weight_count(taps: &Taps) -> usize {
     if taps.separable == 0 {
         line_length(width) * height
     } else {
-        line_length(width) + line_length(height)
+        taps.separable as usize * (line_length(width) + line_length(height))
     }
 }
