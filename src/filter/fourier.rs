@@ -50,7 +50,8 @@ pub fn float32_suffices(job: &Job, max_code: u32) -> bool {
     if job.premultiply {
         return false;
     }
-    let largest = f64::from(max_code) + 1.0;
+    let largest = job.largest_input(max_code).unwrap_or(max_code as f32);
+    let largest = f64::from(largest) + 1.0;
     let parts = match max_code {
         65535 => PARTS_OF_16_BITS,
         _ => PARTS,

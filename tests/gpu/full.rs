@@ -1,7 +1,7 @@
 //! Kernels that are not separable, on the matrix units: the GPU's bytes are the CPU's.
 
 use gstcudaconv::filter::FilterSpec;
-use gstcudaconv::filter::spec::{Border, Kernel, Method};
+use gstcudaconv::filter::spec::{Border, Kernel, Method, Planes};
 
 use crate::exact::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
@@ -98,4 +98,28 @@ fn results_between_two_codes() {
         }
     }
     tally.report("between two codes");
+}
+
+/// A bias that only luma gets, so that its plane and those of chroma go different ways.
+#[test]
+fn planes_to_which_different_numbers_are_added() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let layout = support::layout(gst_video::VideoFormat::Y444, 150, 66);
+    for bias in [-300.0, 384.0, 600.0, 100_000.0] {
+        let spec = FilterSpec {
+            kernel: Kernel::Custom,
+            matrix: Some("1 2 3; 4 5 6; 7 8 0.1234567".parse().expect("a matrix")),
+            planes: Planes::All,
+            bias,
+            ..FilterSpec::default()
+        };
+        let frames = Frames {
+            methods: &[Method::Auto],
+            interlaced: false,
+            tolerance: 0,
+        };
+        compare_by(&mut tally, &engines, &spec, &layout, frames);
+    }
+    tally.report("different biases");
 }

@@ -1,6 +1,6 @@
 //! Which kernel computes a job of a plan.
 
-use super::abi::band::Bands;
+use super::abi::band::{Bands, MOST_OFFSET};
 use super::abi::halves::{self, MOST_GAIN};
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
 use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
@@ -406,35 +406,27 @@ fn one_of_bands(
         && !job.premultiply
         && edge_is_code(layout, job)
         && whole_levels;
+    let small_offsets = (job.actions.iter()).all(|action| match action {
+        Action::Filter { offset, .. } => offset.abs() <= MOST_OFFSET,
+        Action::Copy | Action::Fill(_) => true,
+    });
     let mut kernels = kernels.iter().copied().filter(|_| can);
     kernels.find(|by_bands| {
         capability >= by_bands.module().needed_capability()
             && by_bands.fits(radius(&job.operation), needs)
-            && bands(*by_bands, kernel, largest_offset([job])).is_some()
+            && (*by_bands == Kernel::ConvolveMatrixU8 || small_offsets)
+            && bands(*by_bands, kernel).is_some()
     })
 }
 
-/// The largest that is added to the results of `jobs`, in code values.
-pub fn largest_offset<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> f32 {
-    let offset = |action: &Action| match *action {
-        Action::Filter { offset, .. } => offset.abs(),
-        Action::Copy | Action::Fill(_) => 0.0,
-    };
-    let offsets = jobs
-        .into_iter()
-        .flat_map(|job| job.actions.iter().map(offset));
-    offsets.fold(0.0, f32::max)
-}
-
-/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples to
-/// which up to `offset` is added.
-pub fn bands(kernel: Kernel, correlation: &Correlation, offset: f32) -> Option<Bands> {
+/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples.
+pub fn bands(kernel: Kernel, correlation: &Correlation) -> Option<Bands> {
     let Taps::Full { weights, .. } = &correlation.taps else {
         return None;
     };
     match kernel {
         Kernel::ConvolveMatrixU8 => Bands::whole(weights),
-        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor, offset),
+        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor),
         Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, correlation.divisor),
         _ => None,
     }

@@ -115,10 +115,12 @@ impl Launches {
         }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
             let kernel = |job| choose::of(plan, job, capability);
+            let is_whole = |job: &Job| job.sums_are_whole(plan.layout.max_code());
             let same = made.steps.iter_mut().find(|step| {
                 let first = &plan.jobs[step.jobs[0]];
                 first.operation == job.operation
                     && first.border == job.border
+                    && is_whole(first) == is_whole(job)
                     && kernel(first) == kernel(job)
             });
             match same {
@@ -159,7 +161,7 @@ impl Launches {
             Operation::Magnitude { x, y } => convolve_parameter(&[x, y], kernel.form()),
         };
         let digits = match kernel.weights() {
-            Weights::Bands => add_digits(&mut parameter, kernel, &self.plan, job),
+            Weights::Bands => add_digits(&mut parameter, kernel, &job.operation)?,
             _ => Vec::new(),
         };
         // Kernels read lines of weights four at a time.

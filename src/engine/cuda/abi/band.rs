@@ -20,6 +20,8 @@ const GROUP: usize = 8;
 
 /// Digits of a weight at most.
 pub const MOST_DIGITS: usize = 3;
+/// Largest magnitude that is added to results, in code values.
+pub const MOST_OFFSET: f32 = 512.0;
 /// Largest code value.
 const LARGEST_CODE: f64 = 255.0;
 /// Largest relative error of one rounding of float32.
@@ -67,10 +69,10 @@ impl Bands {
     }
 
     /// Those nearest to `weights`, of as few digits as serve to find the canonical results of sums that are divided
-    /// by `divisor` and to which up to `offset` is added; `None` where too many would be computed once more.
-    pub fn near(weights: &[f32], divisor: f32, offset: f32) -> Option<Bands> {
-        let two = Bands::of_digits(2, weights, divisor, offset)?;
-        let three = Bands::of_digits(3, weights, divisor, offset)?;
+    /// by `divisor` and to which up to [`MOST_OFFSET`] is added; `None` where too many would be computed once more.
+    pub fn near(weights: &[f32], divisor: f32) -> Option<Bands> {
+        let two = Bands::of_digits(2, weights, divisor)?;
+        let three = Bands::of_digits(3, weights, divisor)?;
         let bands = match two.tolerance <= SMALL_TOLERANCE.max(2.0 * three.tolerance) {
             true => two,
             false => three,
@@ -81,7 +83,7 @@ impl Bands {
     /// Those nearest to `weights` of two digits, for sums that are divided by `divisor`: errors of 16 bits of the largest
     /// weight, which float16 would be of the 11 of each. `None` where results could be more than a code off.
     pub fn rough(weights: &[f32], divisor: f32) -> Option<Bands> {
-        let bands = Bands::of_digits(2, weights, divisor, 0.0)?;
+        let bands = Bands::of_digits(2, weights, divisor)?;
         let at_most_one_off = bands.tolerance <= 0.5;
         at_most_one_off.then_some(Bands {
             tolerance: 0.0,
@@ -89,7 +91,7 @@ impl Bands {
         })
     }
 
-    fn of_digits(digits: usize, weights: &[f32], divisor: f32, offset: f32) -> Option<Bands> {
+    fn of_digits(digits: usize, weights: &[f32], divisor: f32) -> Option<Bands> {
         let most = magnitudes(weights).fold(0.0, f64::max);
         let (positive, negative) = sums_by_sign(weights).last()?;
         // Sums of products are 32 bits wide, with some room for the rounding of each.
@@ -108,13 +110,13 @@ impl Bands {
             factor,
             tolerance: 0.0,
         };
-        let error = bands.error(weights, f64::from(divisor), f64::from(offset));
+        let error = bands.error(weights, f64::from(divisor));
         bands.tolerance = (error as f32).next_up();
         Some(bands)
     }
 
     /// Largest difference of results before rounding, of these and of float32 in the canonical order.
-    fn error(&self, weights: &[f32], divisor: f64, offset: f64) -> f64 {
+    fn error(&self, weights: &[f32], divisor: f64) -> f64 {
         // Samples less a zero level that is a code value lie within 255 codes on both sides of it, so
         // the differences of one sign, or those of the other, times 255 are the most.
         let (mut above, mut below) = (0.0, 0.0);
@@ -132,7 +134,7 @@ impl Bands {
         }
         let of_sums = LARGEST_CODE * (above.max(below) + ROUNDING * sums / divisor.abs());
         // The sum as float32, the quotient, what is added to it and what becomes of that are rounded.
-        let largest = LARGEST_CODE * largest / divisor.abs() + offset.abs();
+        let largest = LARGEST_CODE * largest / divisor.abs() + f64::from(MOST_OFFSET);
         // Errors of sums that have errors are of the second order.
         1.001 * (of_sums + 8.0 * ROUNDING * largest) + ROUNDING
     }
@@ -342,7 +344,7 @@ mod tests {
             (peak, 3),
         ] {
             let divisor: f32 = 0.9;
-            let bands = Bands::near(&weights, divisor, 0.0).expect("it is possible");
+            let bands = Bands::near(&weights, divisor).expect("it is possible");
             assert_eq!(bands.digits, digits);
             assert!(bands.tolerance > 1e-5 && bands.tolerance < 0.04);
             let mut largest = 0.0f32;
@@ -398,12 +400,12 @@ mod tests {
 
     #[test]
     fn weights_of_which_too_much_is_doubtful_are_refused() {
-        assert_eq!(Bands::near(&[0.0; 9], 1.0, 0.0), None);
-        assert_eq!(Bands::near(&[f32::MAX; 9], 1.0, 0.0), None);
+        assert_eq!(Bands::near(&[0.0; 9], 1.0), None);
+        assert_eq!(Bands::near(&[f32::MAX; 9], 1.0), None);
         // Results of a thousand times as much contrast.
         let weights: Vec<f32> = (0..225).map(|at| (at % 7) as f32 / 9.0).collect();
-        assert!(Bands::near(&weights, 75.0, 0.0).is_some());
-        assert_eq!(Bands::near(&weights, 0.05, 0.0), None);
+        assert!(Bands::near(&weights, 75.0).is_some());
+        assert_eq!(Bands::near(&weights, 0.05), None);
     }
 
     #[test]

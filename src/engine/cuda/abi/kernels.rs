@@ -511,14 +511,16 @@ impl Kernel {
     }
 
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
-    fn rows_for(self, jobs: &[Job], radius: (usize, usize), rows: u32) -> u32 {
+    fn rows_for(self, jobs: &[Job], rows: u32, radius: (usize, usize)) -> u32 {
         if self.halves().is_none() {
             return rows;
         }
         // Registers leave room for four blocks.
         let slots = 4 * MULTIPROCESSORS;
-        let across = |job| tiles_across(self, job, radius);
-        let columns: Vec<u32> = jobs.iter().map(across).collect();
+        let columns: Vec<u32> = jobs
+            .iter()
+            .map(|job| tiles_across(self, job, radius))
+            .collect();
         let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
         halves::tile_height(&columns, &heights, slots)
     }
@@ -550,7 +552,7 @@ impl Kernel {
     pub fn tile_height(self, job: &Job, radius: (usize, usize)) -> u32 {
         let needs = Needs::of(std::slice::from_ref(job));
         let rows = self.tile(radius, needs).expect("it fits").0;
-        self.rows_for(std::slice::from_ref(job), radius, rows)
+        self.rows_for(std::slice::from_ref(job), rows, radius)
     }
 
     /// Stacks the tiles of the jobs of `frame` in a grid: sets `first_tile_row` and
@@ -565,7 +567,7 @@ impl Kernel {
         assert!((1..=MAX_JOBS).contains(&count), "1 to 8 jobs a launch");
         let jobs = &mut frame.jobs[..count];
         let (rows, shared_bytes) = (self.tile(radius, Needs::of(jobs))).expect("it fits");
-        let tile_height = self.rows_for(jobs, radius, rows);
+        let tile_height = self.rows_for(jobs, rows, radius);
         let mut grid = Extent { x: 0, y: 0 };
         for job in jobs {
             assert!(job.width > 0 && job.height > 0, "a job without samples");

@@ -7,7 +7,7 @@ use crate::engine::cuda::abi::{self, Form, Kernel};
 use crate::engine::cuda::choose;
 use crate::filter::fourier;
 use crate::filter::levels::Levels;
-use crate::filter::plan::{Bilateral, Correlation, Job, Operation, Plan, Taps};
+use crate::filter::plan::{Bilateral, Correlation, Job, Operation, Taps};
 use crate::filter::spec::Distance;
 
 /// What a launch hands to its kernel.
@@ -196,25 +196,27 @@ pub fn matrices(operation: &Operation) -> Vec<u32> {
     }
 }
 
-/// The digits of the weights of `job` as the matrix units take them for `kernel`. Says in `parameter` what they mean.
-pub fn add_digits(parameter: &mut Parameter, kernel: Kernel, plan: &Plan, job: &Job) -> Vec<u32> {
-    let (Parameter::Convolve(launch), Operation::Correlate(of)) = (parameter, &job.operation)
+/// The digits of the weights of `operation` as the matrix units take them for `kernel`, which was chosen for it. Says
+/// in `parameter` what they mean.
+///
+/// # Errors
+/// Where the kernel has no digits for such weights.
+pub fn add_digits(
+    parameter: &mut Parameter,
+    kernel: Kernel,
+    operation: &Operation,
+) -> Result<Vec<u32>, String> {
+    let (Parameter::Convolve(launch), Operation::Correlate(correlation)) = (parameter, operation)
     else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    // Jobs of one operation are launched together.
-    let alike = plan
-        .jobs
-        .iter()
-        .filter(|other| other.operation == job.operation);
-    let Some(bands) = choose::bands(kernel, of, choose::largest_offset(alike)) else {
-        return Vec::new();
-    };
+    let bands = choose::bands(kernel, correlation);
+    let bands = bands.ok_or_else(|| format!("{} has no such weights", kernel.name()))?;
     launch.digits = bands.digits as u32;
     launch.sum_of_digits = bands.sum();
     launch.factor = bands.factor;
     launch.tolerance = bands.tolerance;
-    bands.table(launch.kernels[0].width as usize)
+    Ok(bands.table(launch.kernels[0].width as usize))
 }
 
 /// The spectrum of the kernel of `job`, with code values up to `max_code`, as the kernel that transforms takes it.

@@ -552,24 +552,24 @@ fn check_linear(launch: &ConvolveLaunch) {
 }
 
 /// Ends the process unless all are whole numbers from -128 to 127 whose sums with bytes float32 holds.
-/// Digits of `weights` that are those of a launch, whose results they then tell.
+/// Digits of `weights` that are those of a launch.
 fn check_digits(kernel: Kernel, launch: &ConvolveLaunch, weights: &[f32]) -> Bands {
-    let channels = launch.frame.jobs().iter().flat_map(|job| &job.channels);
-    let offset = channels
-        .map(|channel| channel.offset.abs())
-        .fold(0.0, f32::max);
     let bands = match kernel {
-        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, launch.divisor, offset),
+        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, launch.divisor),
         Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, launch.divisor),
         _ => Bands::whole(weights),
     };
     let Some(bands) = bands else {
         violation!("weights of too many digits");
     };
-    let said = (launch.digits as usize, launch.sum_of_digits, launch.factor);
-    // It is the tolerance of all jobs of a plan, of which these are some.
-    if said != (bands.digits, bands.sum(), bands.factor) || launch.tolerance < bands.tolerance {
-        violation!("{said:?} and {} for {bands:?}", launch.tolerance);
+    let said = (
+        launch.digits as usize,
+        launch.sum_of_digits,
+        launch.factor,
+        launch.tolerance,
+    );
+    if said != (bands.digits, bands.sum(), bands.factor, bands.tolerance) {
+        violation!("{said:?} for {bands:?}");
     }
     bands
 }

@@ -3,6 +3,7 @@
 
 use super::launch::Filter;
 use super::linear::{kernels, weight_count};
+use crate::abi::band::MOST_OFFSET;
 use crate::abi::{
     Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border, distance, fourier,
     packed, sample,
@@ -134,6 +135,8 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
             unless(whole, "such zero levels");
+            let small = filtered(frame).all(|(_, _, channel)| channel.offset.abs() <= MOST_OFFSET);
+            unless(kernel == ConvolveMatrixU8 || small, "such an offset");
             unless(in_rows_of_bytes(frame), "such rows");
         }
         SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
