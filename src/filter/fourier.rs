@@ -23,7 +23,8 @@ use super::plan::{Correlation, Job, Operation, Taps};
 /// The most that the magnitudes of weights sum to times the largest sample, for whole sums that an error
 /// of float32 leaves nearest to the right ones.
 const WHOLE: f64 = 1_048_576.0;
-/// The same divided by the divisor for any sums, that not one sample of a thousand may round otherwise.
+/// The same divided by the divisor for any sums, that not one sample of a thousand may round otherwise, if results
+/// are as likely between two codes as anywhere.
 const PARTS: f64 = 16_384.0;
 /// The same for samples of 16 bits, of which it may be one of a hundred.
 const PARTS_OF_16_BITS: f64 = 131_072.0;
