@@ -26,9 +26,9 @@
 //! or is NaN.
 //!
 //! # Low rank
-//! [`Terms::find`] gives a full kernel as a sum of up to four outer products, for `method=separable`
-//! alone, since such sums round otherwise than the canonical ones. It is done where, for values in code
-//! values,
+//! [`Terms::find`](super::terms::Terms::find) gives a full kernel as a sum of up to four outer products, for
+//! `method=separable` alone, since such sums round otherwise than the canonical ones; whole numbers, which do not,
+//! have ways of their own. It is done where
 //! - all sums are whole numbers below 2^24: the bytes are the canonical ones; or
 //! - what is left of the kernel, and the rounding of sums as large as the outer products can make them,
 //!   come to no more than the share of pixels that may be rounded otherwise: 1 in 1,000, beyond 12 bits 1
@@ -72,8 +72,6 @@ use super::layout::{Group, Layout, Role};
 use super::method;
 use super::spec::{Alpha, Border, Distance, FilterSpec, Precision};
 pub use super::terms::Term;
-#[allow(unused_imports, reason = "for the documentation")]
-use super::terms::Terms;
 
 /// A way to compute a plan. `method=auto` takes the first that an engine lists and that can
 /// compute the kernel; each other `method` names one.
@@ -144,7 +142,8 @@ pub enum Taps {
         height: usize,
         weights: Vec<f32>,
     },
-    /// The sum of two to four outer products of one size.
+    /// The sum of up to [`MOST_TERMS`](super::terms::MOST_TERMS) outer products, all of one size as in
+    /// `Separable`.
     Sum(Vec<Term>),
 }
 
@@ -279,22 +278,17 @@ impl Taps {
 
     /// The coefficients as they are stored.
     fn iter(&self) -> impl Iterator<Item = f32> + '_ {
-        let terms = match self {
-            Taps::Sum(terms) => &terms[..],
-            Taps::Separable { .. } | Taps::Full { .. } => &[],
-        };
-        let (first, second): (&[f32], &[f32]) = match self {
+        let lines: Vec<&[f32]> = match self {
             Taps::Separable {
                 horizontal,
                 vertical,
-            } => (horizontal, vertical),
-            Taps::Full { weights, .. } => (weights, &[]),
-            Taps::Sum(_) => (&[], &[]),
+            } => vec![horizontal, vertical],
+            Taps::Full { weights, .. } => vec![weights],
+            Taps::Sum(terms) => (terms.iter())
+                .flat_map(|term| [&term.horizontal[..], &term.vertical])
+                .collect(),
         };
-        let of_terms = terms
-            .iter()
-            .flat_map(|t| t.horizontal.iter().chain(&t.vertical));
-        first.iter().chain(second).chain(of_terms).copied()
+        lines.into_iter().flatten().copied()
     }
 
     /// `Σ K` of the kernel.
