@@ -187,8 +187,8 @@ typedef struct CudaconvBilateralLaunch {
 } CudaconvBilateralLaunch;
 CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
 
-/* Most taps per axis of a bilateral by levels, filled up to whole eights. */
-#define CUDACONV_FAST_TAPS 72
+/* Most taps per axis of a bilateral by levels. */
+#define CUDACONV_FAST_TAPS 65
 
 /* Parameter of every kernel of the modules bilateral_fast. Level k is the code value first + k * spacing;
  * a difference d from it weighs exp2(-(d * scale)^2), and levels for which |d * scale| is beyond
@@ -197,20 +197,17 @@ typedef struct CudaconvFastLaunch {
     CudaconvFrame frame;
     cudaconv_u32 radius_x;
     cudaconv_u32 radius_y;
-    /* 2 * radius + 1, rounded up to a multiple of eight. */
-    cudaconv_u32 taps_x;
-    cudaconv_u32 taps_y;
     cudaconv_u32 count;
     float first;
     float spacing;
     float reach;
     float scale;
     cudaconv_u32 reserved;
-    /* Across and down: two float16 each, both the weight; the weights of an axis sum to 1. Zeros
-     * fill them up. */
+    /* Across and down, 2 * radius + 1 each: a float16 in the lower half. The weights of an axis sum to 1.
+     * Behind them are zeros. */
     cudaconv_u32 weights[2][CUDACONV_FAST_TAPS];
 } CudaconvFastLaunch;
-CUDACONV_LAYOUT(CudaconvFastLaunch, 2432, weights, 1856);
+CUDACONV_LAYOUT(CudaconvFastLaunch, 2368, weights, 1848);
 
 /* Of the kernel of the module convolve_fft: side of the square of points, two samples of a row each, that is
  * transformed at once, and most that a filter reaches from the centre. */

@@ -2,43 +2,57 @@
 // Gaussians, of the weights g(in - L_k) and of their products with in - L_k, and from these, weighted
 // by g(c - L_k), the mean around every sample c.
 //
-// Bytes: as bilateral.cu. Operations per sample and level: 2 taps an axis, of which those across are
-// computed for the rows of the halo, too; weights and products are the two halves of a word of
-// float16, so a tap is one instruction for both: with radius 15, 1.5 * 32 + 32. Beside it 2.25 exponentials
-// with 9 instructions each, and 20 for the mean. Issue bounds it: counted on sm_90 138 instructions for 32
-// samples with radius 15 and 78 with radius 7, so that the 12 levels of the default sigma-color take
-// 1080p GRAY8 at least 103 and 58 µs at 1.98 GHz on 132 multiprocessors, if all tiles have all code values.
+// Bytes: as bilateral.cu. Both Gaussians are products with band matrices, of float16 with sums in
+// float32, on the matrix units, 16 x 8 x 8 at a time. Operations for 32 samples and level with radius 15: 7.5 products of
+// 4 cycles; 2.25 weights, each an exponential (8 cycles) and 5 more instructions; 9 instructions to load
+// weights and to pack, store and load sums; for the mean 16 and an exponential. Issue bounds it: counted on sm_90
+// 70 instructions for 32 samples and level, so that the 12 levels of the default sigma-color take 1080p GRAY8 at least
+// 52 µs at 1.98 GHz on 132 multiprocessors, if all tiles have all code values.
+// Measured on an H200: 96 µs, 77 with radius 7 (pairs of float16 on the vector units: 184 and 118). A sixth of the time
+// warps wait at the two barriers of a level. 80 registers and three blocks a multiprocessor: 105 and 86. Weights
+// in registers, from which each product needs two next to each other, moved there: 104 and 83.
 //
 // float16 rounds each sum to 2^-11 of itself, and the mean to about a thousandth of sigma-color: from the
 // same in float64 it is 80 dB away, when the levels are 60 to 80 from the full window.
 //
-// A block of 256 threads computes 64 columns by up to 64 rows. Level by level: each warp computes the
-// words of four rows of the tile with its halo in a strip of its own and from them the sums across, a
-// thread 8 of one row, for all rows; behind a barrier each thread computes the sums down of two runs of 8 rows
-// of one column, and adds what the level gives to their means. What a run of 8 sums has in common, 8 taps
-// by 8 taps, is read once. Levels that no sample of the tile is near are left out.
+// A block of 256 threads computes 64 columns by up to 64 rows, level by level. Across, a warp
+// multiplies the transposed rows: weights (16 outputs by 16 columns at a time) times samples (16 columns by 8
+// rows), which the threads compute from code values where the product wants them. Its result, packed,
+// is what a thread needs in the product down, weights (16 outputs by 8 rows at a time) times sums (8 rows by
+// 8 columns): 16 bytes of a thread in shared memory that the same lane of another warp reads. Levels
+// that no sample of the tile is near are left out.
 #include "half2.cuh"
 
 constexpr int WIDTH = 64;
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
-// Sums of a thread side by side, and taps at a time.
-constexpr int RUN = 8;
-// Rows of a strip.
-constexpr int STRIP = WARP * RUN / WIDTH;
 constexpr int COLUMNS_OF_THREADS = THREADS / WIDTH;
-// Of a thread, with the highest tile.
-constexpr int RUNS = 64 / RUN / COLUMNS_OF_THREADS;
-static_assert(RUNS == 2);
-// Words of an access.
+// Outputs of a product along its axis; rows of a group.
+constexpr int LINE = 16;
+constexpr int GROUP = 8;
+constexpr int ACROSS = WIDTH / LINE;
+// Steps of 16 columns in the window of 16 outputs, at most.
+constexpr int MOST_STEPS = 5;
+// Units of 16 by 16 outputs of a warp, with the highest tile.
+constexpr int UNITS = 64 / LINE * ACROSS / WARPS;
+static_assert(UNITS == 2);
 constexpr int FOUR = 4;
 // The largest weight is two to this: small ones are far from the denormals of float16.
 constexpr float LARGER = 10.0f;
+// In a float of this size the second byte is a whole number of 0 to 255.
+constexpr float BYTES_FROM = 32768.0f;
 
 DEVICE float exp2_approximate(float exponent) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
     return power;
+}
+
+// threadIdx.x, read again: what follows from it is then not kept in registers from one level to the next.
+DEVICE u32 thread_again() {
+    u32 thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
 }
 
 // Two floats as float16, the first in the lower half.
@@ -50,18 +64,18 @@ DEVICE u32 pair_of(float first, float second) {
     return pair;
 }
 
-// Fours of words eight apart, as the threads of an access read them, meet all banks with every second
-// run of eight fours having neighbours exchanged.
-DEVICE int swizzled_four(int four) { return four ^ (four >> 3 & 1); }
-
-// sums[i] += weight * values[i], eight pairs in one statement, which takes less room in the PTX than eight.
-DEVICE void add_tap(u32 (&sums)[RUN], u32 weight, const u32* values) {
-    asm("fma.rn.f16x2 %0,%16,%8,%0;fma.rn.f16x2 %1,%16,%9,%1;fma.rn.f16x2 %2,%16,%10,%2;fma.rn.f16x2 %3,%16,%11,%3;"
-        "fma.rn.f16x2 %4,%16,%12,%4;fma.rn.f16x2 %5,%16,%13,%5;fma.rn.f16x2 %6,%16,%14,%6;fma.rn.f16x2 %7,%16,%15,%7;"
-        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]), "+r"(sums[7])
-        : "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3]), "r"(values[4]), "r"(values[5]), "r"(values[6]),
-          "r"(values[7]), "r"(weight));
+// d + a b, with a of 16 x 8, b of 8 x 8 and d of 16 x 8.
+DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b));
 }
+
+// Columns beside the outputs on either side that a tile has, and steps across.
+DEVICE int beside_of(int radius_x, bool bytes) { return bytes && radius_x <= 8 ? 8 : radius_x <= 16 ? 16 : 32; }
+DEVICE int steps_of(int beside) { return 1 + beside / 8; }
+// Groups of rows in the window of 16 outputs.
+DEVICE int groups_of(int radius_y) { return 2 + (radius_y + 3) / 4; }
 
 // What all threads of a block know and none has a register left for.
 struct Block {
@@ -72,231 +86,311 @@ struct Block {
     u32 next_channel;
 };
 
+// Where a thread has its outputs in a unit.
+struct Outputs {
+    u32 column, row;
+
+    __device__ __forceinline__ Outputs(u32 unit, u32 thread)
+        : column(unit % ACROSS * LINE + thread % 4 * 2), row(unit / ACROSS * LINE + thread % WARP / 4) {}
+};
+
 struct Tile {
     const CudaconvFastLaunch& launch;
     const CudaconvJob& job;
     const CudaconvChannel& channel;
-    // Words of a row of the tile and of a strip, and rows of the tile and of the sums across: what
-    // outputs and taps, filled up to whole runs, may reach.
-    int pitch, rows;
-    // Sums across, strips of all warps.
-    u32 *sums, *strips;
+    int beside, pitch, groups;
+    // Sums across: of a group of rows and 16 columns, four words of each lane.
+    uint4* sums;
+    // Of eight columns and a lane the weights across, of eight rows and a lane those down.
+    uint2 *across, *down;
     // Code values, of bytes or of 16 bits: one kernel for both, since all that differs is this.
     void* codes;
     bool bytes;
 
     __device__ __forceinline__ Tile(const CudaconvFastLaunch& launch, const CudaconvJob& job,
-                                    const CudaconvChannel& channel, u32* shared)
+                                    const CudaconvChannel& channel, uint4* shared)
         : launch(launch), job(job), channel(channel) {
-        pitch = WIDTH + launch.taps_x;
-        rows = launch.frame.tile_height + launch.taps_y;
-        sums = shared;
-        strips = sums + rows * WIDTH;
-        codes = strips + WARPS * STRIP * pitch;
         bytes = launch.frame.sample == CUDACONV_U8;
+        beside = beside_of(launch.radius_x, bytes);
+        // Eight rows of 16 bytes then lie in banks of their own.
+        pitch = bytes ? (WIDTH + 2 * beside) | 16 : WIDTH + 2 * beside;
+        groups = launch.frame.tile_height / GROUP + groups_of(launch.radius_y) - 2;
+        sums = shared;
+        codes = sums + groups * ACROSS * WARP;
+        across = static_cast<uint2*>(codes) + groups * GROUP * pitch / (bytes ? 8 : 4);
+        down = across + 2 * MOST_STEPS * WARP;
     }
 
     // Of the first output: computed again where it is needed, which is rarely, and no register kept.
     __device__ __forceinline__ int x0() const { return blockIdx.x * WIDTH; }
     __device__ __forceinline__ int y0() const { return (blockIdx.y - job.first_tile_row) * launch.frame.tile_height; }
 
-    __device__ __forceinline__ void load(volatile Block& block) const {
+    // The band matrices, two elements next to each other a word, of the upper and of the lower half of the outputs.
+    __device__ __forceinline__ void load_weights() const {
+        const int line = lane() / 4, column = lane() % 4 * 2;
+#pragma unroll 1
+        for (int i = threadIdx.x / WARP; i < 2 * (2 * MOST_STEPS + groups_of(launch.radius_y)); i += WARPS) {
+            const int step = i / 2, axis = step < 2 * MOST_STEPS ? 0 : 1;
+            const u32 radius = axis == 0 ? launch.radius_x : launch.radius_y;
+            const int before = axis == 0 ? beside - static_cast<int>(radius) : 2 * MOST_STEPS * GROUP;
+            const auto element = [&](int tap) {
+                return static_cast<u32>(tap) <= 2 * radius ? launch.weights[axis][tap] : 0;
+            };
+            const int tap = step * GROUP + column - line - i % 2 * 8 - before;
+            reinterpret_cast<u32*>(across + step * WARP + lane())[i % 2] = element(tap) | element(tap + 1) << 16;
+        }
+    }
+
+    __device__ __forceinline__ u32 code_at(int x, int y) const {
+        // What lies beyond under CUDACONV_CONSTANT is told apart later.
+        x = max(border_position(launch.frame.border, x, job.width), 0);
+        const cudaconv_u64 from = input_at(channel, x, y);
+        return bytes ? read_sample<u8>(from) : code_of(launch.frame, read_sample<u16>(from));
+    }
+
+    // Four code values a time, as bytes or as words.
+    __device__ __forceinline__ void load() const {
         const CudaconvFrame& frame = launch.frame;
-        const int left = x0() - static_cast<int>(launch.radius_x), top = y0() - static_cast<int>(launch.radius_y);
-        const int width = min(static_cast<int>(job.width) - x0(), WIDTH);
-        const int height = min(static_cast<int>(job.height) - y0(), static_cast<int>(frame.tile_height));
+        const int size = bytes ? 1 : 2;
+        const int left = x0() - beside, top = y0() - static_cast<int>(launch.radius_y);
         const int last = frame.tile_height + 2 * launch.radius_y - 1;
-        int least = 0xffff, most = 0;
-        for_each_element(pitch, rows, is_inside(job, left, top, pitch, rows), threadIdx.x, THREADS,
-                         [&](int row, int column, bool inside) {
-            // The rows that fill up the taps need not be there yet.
-            int x = left + column, y = top + min(row, last);
-            if (!inside) {
-                // What lies beyond under CUDACONV_CONSTANT is told apart later.
-                x = max(border_position(frame.border, x, job.width), 0);
-                y = max(border_position(frame.border, y, job.height), 0);
-            }
-            const cudaconv_u64 from = input_at(channel, x, y);
-            const int place = row * pitch + column;
-            int code;
+        const bool whole = static_cast<int>(channel.step) == size && (channel.input | channel.input_stride) % (FOUR * size) == 0;
+        const int fours = (WIDTH + 2 * beside) / FOUR, rows_apart = THREADS / fours, fours_apart = THREADS % fours;
+        Walk walk(fours, threadIdx.x);
+#pragma unroll 2
+        for (; walk.row < groups * GROUP; walk.step(fours, THREADS, rows_apart, fours_apart)) {
+            const int x = left + walk.column * FOUR;
+            // The rows that fill up the groups need not be there yet.
+            const int y = max(border_position(frame.border, top + min(walk.row, last), job.height), 0);
+            const int place = walk.row * pitch + walk.column * FOUR;
+            const bool inside = whole && x >= 0 && x + FOUR <= static_cast<int>(job.width);
             if (bytes) {
-                code = read_sample<u8>(from);
-                static_cast<u8*>(codes)[place] = code;
+                u32 word = 0;
+                if (inside) word = read_sample<u32>(input_at(channel, x, y));
+                else
+#pragma unroll 1
+                    for (int i = FOUR - 1; i >= 0; --i) word = word << 8 | code_at(x + i, y);
+                *reinterpret_cast<u32*>(static_cast<u8*>(codes) + place) = word;
             } else {
-                code = code_of(frame, read_sample<u16>(from));
-                static_cast<u16*>(codes)[place] = code;
+#pragma unroll 1
+                for (int i = 0; i < FOUR; ++i) static_cast<u16*>(codes)[place + i] = code_at(x + i, y);
             }
-            const u32 own_x = column - launch.radius_x, own_y = row - launch.radius_y;
-            if (own_x < static_cast<u32>(width) && own_y < static_cast<u32>(height)) {
-                least = min(least, code);
-                most = max(most, code);
-            }
-        });
-#pragma unroll
-        for (int distance = WARP / 2; distance > 0; distance /= 2) {
-            least = min(least, __shfl_xor_sync(~0u, least, distance));
-            most = max(most, __shfl_xor_sync(~0u, most, distance));
-        }
-        if (lane() == 0) {
-            atomicMin(const_cast<int*>(&block.least), least);
-            atomicMax(const_cast<int*>(&block.most), most);
         }
     }
 
-    // Four code values from element `4 * four` on, as floats.
-    __device__ __forceinline__ void read_codes(int four, float (&values)[FOUR]) const {
-        if (bytes) {
-            const u32 word = static_cast<const u32*>(codes)[four];
+    __device__ __forceinline__ float level(int k) const { return fmaf(static_cast<float>(k), launch.spacing, launch.first); }
+
+    // t = (code - level) * scale of two bytes, with -(BYTES_FROM + level) * scale as `offset`; g = exp2(-t^2).
+    __device__ __forceinline__ void distances_of_bytes(float (&t)[2], u32 two, float offset) const {
 #pragma unroll
-            for (int i = 0; i < FOUR; ++i) values[i] = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + i)) - WHOLE;
-        } else {
-            const uint2 words = static_cast<const uint2*>(codes)[four];
-#pragma unroll
-            for (int i = 0; i < FOUR; ++i)
-                values[i] = __uint_as_float(__byte_perm(i < 2 ? words.x : words.y, 0x4b000000, i % 2 ? 0x7432 : 0x7410)) - WHOLE;
-        }
+        for (int i = 0; i < 2; ++i)
+            t[i] = fmaf(__uint_as_float(__byte_perm(two, 0x47000000, 0x7404 + i * 16)), launch.scale, offset);
     }
 
-    // The border's constant, which need not be a code value, for those of four elements that it is.
-    __device__ __forceinline__ void set_beyond(int four, float (&values)[FOUR]) const {
-        const int element = four * FOUR, row = element / pitch, column = element - row * pitch;
-        const int y = y0() - static_cast<int>(launch.radius_y) + row;
-        const int x = x0() - static_cast<int>(launch.radius_x) + column;
+    // The same of two words.
+    __device__ __forceinline__ void distances(float (&t)[2], u32 two, float offset) const {
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            t[i] = fmaf(__uint_as_float(__byte_perm(two, 0x4b000000, i ? 0x7432 : 0x7410)) - WHOLE, launch.scale, offset);
+    }
+
+    // The border's constant, which need not be a code value, for that of two elements that it is.
+    __device__ __forceinline__ void set_beyond(float (&t)[2], int row, int column, float offset) const {
+        const int y = y0() - static_cast<int>(launch.radius_y) + row, x = x0() - beside + column;
         const u32 width = static_cast<u32>(y) < job.height ? job.width : 0;
-        const float beyond = channel.beyond + channel.zero;
+        const float beyond = fmaf(channel.beyond + channel.zero, launch.scale, offset);
 #pragma unroll
-        for (int i = 0; i < FOUR; ++i) values[i] = static_cast<u32>(x + i) < width ? values[i] : beyond;
+        for (int i = 0; i < 2; ++i) t[i] = static_cast<u32>(x + i) < width ? t[i] : beyond;
     }
 
-    // t = (code - level) * scale for a level whose `offset` is -level * scale; g = exp2(-t^2).
-    __device__ __forceinline__ float distance(float code, float offset) const { return fmaf(code, launch.scale, offset); }
+    // Weights and products of two columns in a row of the group, from their t.
+    static __device__ __forceinline__ void weigh(u32 (&pairs)[2], const float (&t)[2]) {
+        const float first = exp2_approximate(fmaf(-t[0], t[0], LARGER)), second = exp2_approximate(fmaf(-t[1], t[1], LARGER));
+        pairs[0] = pair_of(first, second);
+        pairs[1] = pair_of(first * t[0], second * t[1]);
+    }
 
-    // Weights and products of the rows from `first` on, into the strip of the warp.
-    __device__ __forceinline__ void weigh(u32* strip, int first, float offset, bool has_beyond) const {
-#pragma unroll 1
-        for (int four = lane(); four < STRIP * pitch / FOUR; four += WARP) {
-            const int from = first * pitch / FOUR + four;
-            float values[FOUR];
-            read_codes(from, values);
-            if (has_beyond) set_beyond(from, values);
-            u32 pairs[FOUR];
+    // Sums of weights or products of 16 columns of a group of rows.
+    struct Sums {
+        float values[4] = {};
+    };
+
+    // Two rows to a word.
+    __device__ __forceinline__ void store(int lane, int group, int unit_across, const Sums (&sum)[2]) const {
+        const auto &weights = sum[0].values, &products = sum[1].values;
+        sums[(group * ACROSS + unit_across) * WARP + lane] =
+            make_uint4(pair_of(weights[0], weights[1]), pair_of(products[0], products[1]),
+                       pair_of(weights[2], weights[3]), pair_of(products[2], products[3]));
+    }
+
+    // The sums across of a group of rows, with STEPS steps, of samples of which two are `Two`.
+    template <int STEPS, typename Two>
+    __device__ __forceinline__ void sum_across(int lane, int group, int k) const {
+        constexpr bool BYTES = sizeof(Two) == sizeof(u16);
+        const float offset = BYTES ? -((BYTES_FROM + level(k)) * launch.scale) : -(level(k) * launch.scale);
+        const uint2* weights = across + lane;
+        const Two* from = static_cast<const Two*>(codes) + (group * GROUP + lane / 4) * pitch / 2 + lane % 4;
+        u32 window[2 * (STEPS + ACROSS - 1)][2];
 #pragma unroll
-            for (int i = 0; i < FOUR; ++i) {
-                const float t = distance(values[i], offset);
-                const float weight = exp2_approximate(fmaf(-t, t, LARGER));
-                pairs[i] = pair_of(weight, weight * t);
+        for (int step = 0; step < STEPS + ACROSS - 1; ++step) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float t[2];
+                const u32 two = from[(step * LINE + half * GROUP) / 2];
+                if (BYTES) distances_of_bytes(t, two, offset);
+                else distances(t, two, offset);
+                weigh(window[2 * step + half], t);
             }
-            reinterpret_cast<uint4*>(strip)[swizzled_four(four)] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+            if (step < STEPS - 1) continue;
+            Sums sum[2];
+#pragma unroll
+            for (int s = 0; s < 2 * STEPS; ++s) {
+                const uint2 w = weights[s * WARP];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) multiply(sum[i].values, w.x, w.y, window[2 * (step - STEPS + 1) + s][i]);
+            }
+            store(lane, group, step - STEPS + 1, sum);
         }
     }
 
-    // The sums across of the rows of a strip.
-    __device__ __forceinline__ void sum_across(const u32* strip, int first) const {
-        const int row = lane() / (WIDTH / RUN), run = lane() % (WIDTH / RUN);
-        int four = (row * pitch + run * RUN) / FOUR;
-        const auto load_run = [&](u32 (&to)[RUN]) {
-            const int place = swizzled_four(four);
-            const uint4 low = reinterpret_cast<const uint4*>(strip)[place];
-            const uint4 high = reinterpret_cast<const uint4*>(strip)[place ^ 1];
-            to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
-            to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
-            four += RUN / FOUR;
-        };
-        u32 sum[RUN];
-        add_taps(sum, launch.weights[0], launch.taps_x, load_run);
-        const int place = (first + row) * WIDTH / FOUR + run * RUN / FOUR;
-        reinterpret_cast<uint4*>(sums)[swizzled_four(place)] = make_uint4(sum[0], sum[1], sum[2], sum[3]);
-        reinterpret_cast<uint4*>(sums)[swizzled_four(place + 1)] = make_uint4(sum[4], sum[5], sum[6], sum[7]);
-    }
-
-    // Adds eight taps of the values in `first` and, behind them, `second` to eight sums.
-    static __device__ __forceinline__ void add_run(u32 (&sum)[RUN], const u32 (&first)[RUN], const u32 (&second)[RUN],
-                                                   const u32* weights) {
-        u32 values[2 * RUN];
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) values[i] = first[i], values[RUN + i] = second[i];
-#pragma unroll
-        for (int tap = 0; tap < RUN; ++tap) add_tap(sum, weights[tap], values + tap);
-    }
-
-    // Eight sums of `taps` weighted values each. `load_run` gives eight values after the other; even and
-    // odd runs of them take turns, so that none is moved.
-    template <typename Load>
-    static __device__ __forceinline__ void add_taps(u32 (&sum)[RUN], const u32 (&weights)[CUDACONV_FAST_TAPS], int taps,
-                                                    Load load_run) {
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) sum[i] = 0;
-        // Of the radii 4 to 7 and 12 to 15: with the addresses of the weights known, these are operands.
-        if (taps == 2 * RUN) return add_known_taps<2>(sum, weights, load_run);
-        if (taps == 4 * RUN) return add_known_taps<4>(sum, weights, load_run);
-        u32 even[RUN], odd[RUN];
-        load_run(even);
+    // The same of any samples with any number of steps, beyond the edge of the picture, too.
+    __device__ __forceinline__ void sum_any_across(int lane, int group, int k, bool has_beyond) const {
+        const float offset = -(level(k) * launch.scale);
+        const int steps = 2 * steps_of(beside), first = 2 * MOST_STEPS - steps;
+        const int row = group * GROUP + lane / 4, place = row * pitch + lane % 4 * 2;
+        u32 window[2 * MOST_STEPS][2] = {};
 #pragma unroll 1
-        for (int tap = 0; tap < taps; tap += RUN) {
-            load_run(odd);
-            add_run(sum, even, odd, weights + tap);
+        for (int step = 0; step < steps + 2 * (ACROSS - 1); ++step) {
+            u32 two;
+            if (bytes) {
+                two = *reinterpret_cast<const u16*>(static_cast<const u8*>(codes) + place + step * GROUP);
+                two = __byte_perm(two, 0, 0x4140);
+            } else {
+                two = *reinterpret_cast<const u32*>(static_cast<const u16*>(codes) + place + step * GROUP);
+            }
+            float t[2];
+            distances(t, two, offset);
+            if (has_beyond) set_beyond(t, row, step * GROUP + lane % 4 * 2, offset);
 #pragma unroll
-            for (int i = 0; i < RUN; ++i) even[i] = odd[i];
+            for (int s = 0; s + 1 < 2 * MOST_STEPS; ++s)
+#pragma unroll
+                for (int i = 0; i < 2; ++i) window[s][i] = window[s + 1][i];
+            weigh(window[2 * MOST_STEPS - 1], t);
+            if (step < steps - 1 || step % 2 == 0) continue;
+            Sums sum[2];
+#pragma unroll
+            for (int s = 0; s < 2 * MOST_STEPS; ++s) {
+                if (s < first) continue;
+                const uint2 w = across[(s - first) * WARP + lane];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) multiply(sum[i].values, w.x, w.y, window[s][i]);
+            }
+            store(lane, group, (step - steps + 1) / 2, sum);
         }
     }
 
-    template <int RUNS_OF_TAPS, typename Load>
-    static __device__ __forceinline__ void add_known_taps(u32 (&sum)[RUN], const u32 (&weights)[CUDACONV_FAST_TAPS],
-                                                          Load load_run) {
-        u32 even[RUN], odd[RUN];
-        load_run(even);
+    // The sums down of a unit, from where those across of its first rows are: of eight columns, and of the eight beside
+    // them, weights and products.
+    __device__ __forceinline__ void sum_down(float (&sum)[2][2][4], const uint4* from, const uint2* weights) const {
 #pragma unroll
-        for (int run = 0; run < RUNS_OF_TAPS; run += 2) {
-            load_run(odd);
-            add_run(sum, even, odd, weights + run * RUN);
-            load_run(even);
-            add_run(sum, odd, even, weights + (run + 1) * RUN);
+        for (int i = 0; i < 4; ++i) sum[0][0][i] = sum[0][1][i] = sum[1][0][i] = sum[1][1][i] = 0.0f;
+        const int count = groups_of(launch.radius_y);
+#pragma unroll 1
+        for (int group = 0; group < count; ++group) {
+            const uint4 four = *from;
+            const uint2 w = *weights;
+            multiply(sum[0][0], w.x, w.y, four.x);
+            multiply(sum[0][1], w.x, w.y, four.y);
+            multiply(sum[1][0], w.x, w.y, four.z);
+            multiply(sum[1][1], w.x, w.y, four.w);
+            from += ACROSS * WARP;
+            weights += WARP;
         }
     }
 
-    // The sums down of the rows from `first` on.
-    __device__ __forceinline__ void sum_down(u32 (&sum)[RUN], int column, int first) const {
-        const u32* from = sums + first * WIDTH + (column ^ (column >> 3 & 4));
-        add_taps(sum, launch.weights[1], launch.taps_y, [&](u32 (&to)[RUN]) {
-#pragma unroll
-            for (int i = 0; i < RUN; ++i) to[i] = from[i * WIDTH];
-            from += RUN * WIDTH;
-        });
+    __device__ __forceinline__ u32 own_code(int column, int row) const {
+        const int place = (row + launch.radius_y) * pitch + column + beside;
+        return bytes ? static_cast<const u8*>(codes)[place] : static_cast<const u16*>(codes)[place];
     }
 
-    // The code value of `count` outputs of a column from row `first` on.
-    template <int COUNT>
-    __device__ __forceinline__ void read_own(float (&own)[COUNT], int column, int first) const {
-        const int place = (first + launch.radius_y) * pitch + column + launch.radius_x;
-        u32 read[COUNT];
-        if (bytes) {
-            const u8* from = static_cast<const u8*>(codes) + place;
+    // Of a thread's outputs in a unit the code values, two as they lie.
+    __device__ __forceinline__ void own_codes(u32 (&own)[4], const Outputs& outputs) const {
+        // In words of two.
+        const u32 place = ((outputs.row + launch.radius_y) * pitch + outputs.column + beside) / 2;
 #pragma unroll
-            for (int i = 0; i < COUNT; ++i, from += pitch) read[i] = *from;
-        } else {
-            const u16* from = static_cast<const u16*>(codes) + place;
-#pragma unroll
-            for (int i = 0; i < COUNT; ++i, from += pitch) read[i] = *from;
+        for (int i = 0; i < 4; ++i) {
+            const u32 at = place + i % 2 * 4 * pitch + i / 2 * 4;
+            own[i] = bytes ? static_cast<const u16*>(codes)[at] : static_cast<const u32*>(codes)[at];
         }
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) own[i] = float_of(read[i]);
+    }
+
+    // 2^23 and one of two code values as they lie.
+    __device__ __forceinline__ float whole(u32 two, int k) const {
+        return __uint_as_float(__byte_perm(two, 0x4b000000, bytes ? 0x7440 + k : 0x7410 + 0x22 * k));
     }
 };
 
-// Sums over the levels, of the differences of means from the sample, in units of t, and of the weights,
-// in the upper and the lower half.
-DEVICE u32 add_level(u32 total, u32 sum, float t, float reach) {
-    const float share = fabsf(t) <= reach ? exp2_approximate(-t * t) : 0.0f;
-    // The product as the difference from the sample: less t times the weight.
-    const u32 difference = fma_pairs(pair_of(-t, -t), sum << 16, sum);
-    return fma_pairs(pair_of(share, share), difference, total);
+// Of a thread's eight outputs in a unit, two by two, sums over the levels of the differences of means from the
+// sample, in units of t, and of the weights.
+struct Unit {
+    u32 differences[4], weights[4];
+};
+
+DEVICE void add_level(Unit& unit, const Tile& tile, const u32 (&own)[4], const float (&sum)[2][2][4], float offset) {
+    const CudaconvFastLaunch& launch = tile.launch;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        float share[2], weight[2], difference[2];
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            const float t = fmaf(tile.whole(own[i], k) - WHOLE, launch.scale, offset);
+            share[k] = fabsf(t) <= launch.reach ? exp2_approximate(-t * t) : 0.0f;
+            weight[k] = sum[i / 2][0][i % 2 * 2 + k];
+            difference[k] = fmaf(-t, weight[k], sum[i / 2][1][i % 2 * 2 + k]);
+        }
+        const u32 shares = pair_of(share[0], share[1]);
+        unit.weights[i] = fma_pairs(shares, pair_of(weight[0], weight[1]), unit.weights[i]);
+        unit.differences[i] = fma_pairs(shares, pair_of(difference[0], difference[1]), unit.differences[i]);
+    }
 }
 
 DEVICE void filter_channel(const Tile& tile, volatile Block& block) {
     const CudaconvFastLaunch& launch = tile.launch;
+    const CudaconvFrame& frame = launch.frame;
     if (threadIdx.x == 0) block.least = 0xffff, block.most = 0;
+    tile.load();
     __syncthreads();
-    tile.load(block);
+    const int height = frame.tile_height;
+    const u32 warp = threadIdx.x / WARP;
+    const u32 count = height / LINE * ACROSS, of_warp = count > WARPS ? UNITS : 1;
+    Unit units[UNITS];
+    u32 least = 0xffff, most = 0;
+#pragma unroll
+    for (int n = 0; n < UNITS; ++n) {
+        const Outputs outputs(warp * of_warp + n, threadIdx.x);
+        u32 own[4] = {};
+        if (n < of_warp && warp * of_warp + n < count) tile.own_codes(own, outputs);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            units[n].differences[i] = units[n].weights[i] = 0;
+            if (n >= of_warp || warp * of_warp + n >= count) continue;
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const u32 code = __float_as_uint(tile.whole(own[i], k)) & 0xffff;
+                least = min(least, code);
+                most = max(most, code);
+            }
+        }
+    }
+#pragma unroll
+    for (int distance = WARP / 2; distance > 0; distance /= 2) {
+        least = min(least, __shfl_xor_sync(~0u, least, distance));
+        most = max(most, __shfl_xor_sync(~0u, most, distance));
+    }
+    if (lane() == 0) {
+        atomicMin(const_cast<int*>(&block.least), static_cast<int>(least));
+        atomicMax(const_cast<int*>(&block.most), static_cast<int>(most));
+    }
     __syncthreads();
     const float spacing = launch.spacing, reach = launch.reach / launch.scale;
     const int from = max(static_cast<int>(floorf((block.least - reach - launch.first) / spacing)), 0);
@@ -304,67 +398,65 @@ DEVICE void filter_channel(const Tile& tile, volatile Block& block) {
     if (threadIdx.x == 0) {
         block.last_level = to;
         block.has_beyond = launch.frame.border == CUDACONV_CONSTANT &&
-                   !is_inside(tile.job, tile.x0() - static_cast<int>(launch.radius_x),
-                              tile.y0() - static_cast<int>(launch.radius_y), tile.pitch, tile.rows);
+                   !is_inside(tile.job, tile.x0() - tile.beside, tile.y0() - static_cast<int>(launch.radius_y),
+                              WIDTH + 2 * tile.beside, tile.groups * GROUP);
     }
     __syncthreads();
 
-    const CudaconvFrame& frame = launch.frame;
-    const int height = frame.tile_height, warp = threadIdx.x / WARP;
-    const int column = threadIdx.x % WIDTH, first_run = threadIdx.x / WIDTH;
-    u32* strip = tile.strips + warp * STRIP * tile.pitch;
-    u32 totals[RUNS][RUN] = {};
 #pragma unroll 1
     for (int k = from; k <= block.last_level; ++k) {
-        const float offset = -fmaf(static_cast<float>(k), launch.spacing, launch.first) * launch.scale;
+        const bool plain = !block.has_beyond;
+        u32 thread = thread_again();
+        // Taking turns, where there are more groups for some.
 #pragma unroll 1
-        for (int row = warp * STRIP; row < tile.rows; row += WARPS * STRIP) {
-            tile.weigh(strip, row, offset, block.has_beyond);
-            __syncwarp();
-            tile.sum_across(strip, row);
-            __syncwarp();
+        for (int group = (thread / WARP + 2 * k) % WARPS; group < tile.groups; group += WARPS) {
+            if (plain && tile.bytes && tile.beside == 8) tile.sum_across<2, u16>(thread % WARP, group, k);
+            else if (plain && tile.bytes && tile.beside == 16) tile.sum_across<3, u16>(thread % WARP, group, k);
+            else if (plain && tile.beside == 16) tile.sum_across<3, u32>(thread % WARP, group, k);
+            else tile.sum_any_across(thread % WARP, group, k, block.has_beyond);
         }
         __syncthreads();
-        // The runs change places instead of being unrolled: half the code.
-#pragma unroll 1
-        for (int n = 0; n < RUNS; ++n) {
-            const int first = (first_run + n * COLUMNS_OF_THREADS) * RUN;
-            if (first < height) {
-                u32 sum[RUN];
-                tile.sum_down(sum, column, first);
-float own[RUN];
-                tile.read_own(own, column, first);
+        thread = thread_again();
+        const u32 unit = thread / WARP * of_warp;
+        Outputs outputs(unit, thread);
+        const uint4* from = tile.sums + (unit / ACROSS * 2 * ACROSS + unit % ACROSS) * WARP + thread % WARP;
 #pragma unroll
-                for (int i = 0; i < RUN; ++i)
-                    totals[0][i] = add_level(totals[0][i], sum[i], tile.distance(own[i], offset), launch.reach);
-            }
-#pragma unroll
-            for (int i = 0; i < RUN; ++i) {
-                const u32 total = totals[0][i];
-                totals[0][i] = totals[1][i];
-                totals[1][i] = total;
-            }
+        for (int n = 0; n < UNITS; ++n) {
+            if (n >= of_warp || unit >= count) continue;
+            float sum[2][2][4];
+            tile.sum_down(sum, from, tile.down + thread % WARP);
+            u32 own[4];
+            tile.own_codes(own, outputs);
+            add_level(units[n], tile, own, sum, -(tile.level(k) * launch.scale));
+            from += WARP;
+            outputs.column += LINE;
         }
         __syncthreads();
     }
     // Through shared memory, so that rows are written in a loop.
+    u32* totals = reinterpret_cast<u32*>(tile.sums);
+    const u32 thread = thread_again();
 #pragma unroll
-    for (int n = 0; n < RUNS; ++n) {
-        const int first = (first_run + n * COLUMNS_OF_THREADS) * RUN;
-        if (first >= height) break;
+    for (int n = 0; n < UNITS; ++n) {
+        const u32 unit = thread / WARP * of_warp + n;
+        if (n >= of_warp || unit >= count) continue;
+        const Outputs outputs(unit, thread);
 #pragma unroll
-        for (int i = 0; i < RUN; ++i) tile.sums[(first + i) * WIDTH + column] = totals[n][i];
+        for (int i = 0; i < 4; ++i) {
+            const u32 weights = units[n].weights[i], differences = units[n].differences[i];
+            *reinterpret_cast<uint2*>(totals + (outputs.row + i % 2 * 8) * WIDTH + outputs.column + i / 2 * 8) =
+                make_uint2(__byte_perm(weights, differences, 0x5410), __byte_perm(weights, differences, 0x7632));
+        }
     }
     __syncthreads();
-    const int x = tile.x0() + column, end = min(height, static_cast<int>(tile.job.height) - tile.y0());
+    const int column = thread % WIDTH, x = tile.x0() + column;
+    const int end = min(height, static_cast<int>(tile.job.height) - tile.y0());
     if (x >= static_cast<int>(tile.job.width)) return;
 #pragma unroll 1
-    for (int row = first_run; row < end; row += COLUMNS_OF_THREADS) {
-        const u32 total = tile.sums[row * WIDTH + column];
+    for (int row = thread / WIDTH; row < end; row += COLUMNS_OF_THREADS) {
+        const u32 total = totals[row * WIDTH + column];
         const float difference = __fdiv_rn(second_of(total), first_of(total) * launch.scale);
-        float own[1];
-        tile.read_own(own, column, row);
-        const float result = own[0] - tile.channel.zero + difference;
+        const float result = float_of(tile.own_code(column, row)) - tile.channel.zero + difference;
         if (tile.bytes) write_result<u8>(frame, tile.channel, x, tile.y0() + row, result);
         else write_result<u16>(frame, tile.channel, x, tile.y0() + row, result);
     }
@@ -398,6 +490,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const u32 offset = __shfl_sync(~0u, job_of(frame, blockIdx.y) * static_cast<u32>(sizeof(CudaconvJob)), 0);
     const CudaconvJob& job = *reinterpret_cast<const CudaconvJob*>(reinterpret_cast<const char*>(frame.jobs) + offset);
     if (blockIdx.x >= job.tiles_across) return;
+    Tile(launch, job, job.channels[0], shared).load_weights();
     u32 c = 0;
 #pragma unroll 1
     while (c < job.channel_count) {
@@ -406,7 +499,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (threadIdx.x == 0) block.next_channel = c + 1;
         __syncthreads();
         if (channel.action == CUDACONV_FILTER) {
-            filter_channel(Tile(launch, job, channel, reinterpret_cast<u32*>(shared)), block);
+            filter_channel(Tile(launch, job, channel, shared), block);
         } else {
             copy_or_fill_channel(frame, job, channel);
         }

@@ -40,6 +40,11 @@
 //!
 //! Sums are float32, in a fixed order of fused multiply-adds that [`crate::filter::plan`] defines; with
 //! `method=auto` every engine gives the same bytes, but for the bilateral.
+//!
+//! `precision=fp16` allows weights rounded to 16-bit floating point for correlations of 8-bit samples, whose
+//! results are then at most one code value off. The bilateral, gradient magnitudes, deeper samples and methods
+//! other than `auto` and `separable` refuse it; where there is no faster way, as on the CPU, the result
+//! is that of fp32. [`crate::filter::precision`] says what is told of it.
 
 #[cfg(not(fuzzing))]
 mod allocation;

@@ -17,7 +17,7 @@ use crate::engine::cpu::CpuEngine;
 use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request, crossover};
 use crate::filter::plan::{Plan, PlanError};
 use crate::filter::spec::Method;
-use crate::filter::{FilterSpec, Layout};
+use crate::filter::{FilterSpec, Layout, precision};
 use crate::latency::ServiceForecast;
 
 /// `None` where the frame rate is unknown or variable.
@@ -283,7 +283,7 @@ impl CudaConv {
     fn install(&self, stream: &mut Stream, filter: Filter, serial: u64) -> Arc<Filter> {
         let engine = &filter.engine;
         self.reporter.set_engine(engine.backend(), engine.device());
-        self.reporter.set_method(filter.method);
+        self.reporter.set_method(filter.method.clone());
         let filter = Arc::new(filter);
         stream.filter = Some(filter.clone());
         stream.serial = serial;
@@ -360,7 +360,7 @@ pub(super) fn make_filter(
         spec: spec.clone(),
         format: format.clone(),
         engine: engine.clone(),
-        method: plan.algorithm.nick(),
+        method: precision::told(plan.algorithm, plan.precision, prepared.precision()),
         prepared,
         service: Mutex::new(ServiceForecast::from_trial(Duration::ZERO)),
     }))

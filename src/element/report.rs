@@ -1,6 +1,7 @@
 //! What the element tells: `stats`, `last-message`, element messages, and the numbers behind the
 //! LATENCY query.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ const NOTICE_PERIOD: Duration = Duration::from_secs(1);
 pub struct Identity {
     pub backend: &'static str,
     pub device: String,
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
 }
 
 /// One finished frame.
@@ -136,7 +137,7 @@ impl Reporter {
         inner.identity.device = device.to_owned();
     }
 
-    pub fn set_method(&self, method: &'static str) {
+    pub fn set_method(&self, method: Cow<'static, str>) {
         self.lock().identity.method = method;
     }
 
@@ -274,7 +275,7 @@ impl Reporter {
             .field("over-budget", counts.over_budget)
             .field("backend", identity.backend)
             .field("device", &identity.device)
-            .field("method", identity.method)
+            .field("method", &*identity.method)
             .field("budget-ns", budget)
             .field("latency-min-ns", latency.min)
             .field("latency-mean-ns", latency.mean)

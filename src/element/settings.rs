@@ -249,7 +249,11 @@ fn picture_properties() -> Vec<glib::ParamSpec> {
 fn engine_properties() -> Vec<glib::ParamSpec> {
     vec![
         choice!(Method, "method", "How the filter is computed"),
-        choice!(Precision, "precision", "Arithmetic of the weights"),
+        choice!(
+            Precision,
+            "precision",
+            "Least that is asked of the arithmetic of the weights: with fp16 correlations of 8-bit samples may take weights of 16 bits, where that is faster; everything else is computed in fp32, as stats says, or refused"
+        ),
         glib::ParamSpecEnum::builder_with_default("backend", Backend::default())
             .blurb("Which engine filters: auto takes the GPU if one works, for streams whose frames are large enough to be worth the trip, else the CPU, and goes on with the CPU if the GPU fails; cuda makes any such failure an error")
             .mutable_ready()

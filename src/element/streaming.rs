@@ -1,5 +1,6 @@
 //! The sink side: buffers, events and queries as they arrive, in upstream's thread.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,7 @@ pub struct Filter {
     pub format: Arc<Format>,
     pub engine: Arc<dyn Engine>,
     /// How it is computed, as `stats` calls it.
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     pub prepared: Arc<dyn Prepared>,
     pub service: Mutex<ServiceForecast>,
 }

@@ -14,6 +14,7 @@ pub use frame::{Frame, FrameError, InputFrame, OutputFrame, PlaneSpan, RawPlane}
 use gst::glib;
 
 use crate::filter::plan::{Abilities, Plan};
+use crate::filter::spec::Precision;
 use crate::latency::EngineTiming;
 
 /// Which engine filters.
@@ -133,6 +134,11 @@ pub trait Engine: Send + Sync {
 /// A plan made ready by an engine. Frames submitted to one engine start in the order of their
 /// submission, also across plans.
 pub trait Prepared: Send + Sync {
+    /// The lowest precision of the arithmetic of weights in it: no lower than the plan asks for.
+    fn precision(&self) -> Precision {
+        Precision::Fp32
+    }
+
     /// Starts the work on `frame` and returns; never waits for it to be done.
     fn submit(&self, frame: Frame) -> Box<dyn Ticket>;
 }

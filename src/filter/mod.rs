@@ -9,6 +9,7 @@ pub mod levels;
 pub mod matrix;
 mod method;
 pub mod plan;
+pub mod precision;
 mod rank;
 pub mod reference;
 pub mod spec;

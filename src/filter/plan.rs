@@ -70,6 +70,7 @@ use std::sync::Arc;
 use super::kernels::Filter;
 use super::layout::{Group, Layout, Role};
 use super::method;
+use super::precision;
 use super::spec::{Alpha, Border, Distance, FilterSpec, Precision};
 pub use super::terms::Term;
 
@@ -114,7 +115,6 @@ pub struct Abilities {
     pub engine: &'static str,
     /// In order of preference.
     pub algorithms: &'static [Algorithm],
-    pub precisions: &'static [Precision],
     /// Whether [`Algorithm::Direct`] can compute a job.
     pub direct: fn(&Layout, &Job) -> bool,
     /// What keeps [`Algorithm::Fft`] from computing a job with a linear kernel; `None` for others.
@@ -216,6 +216,7 @@ pub struct Plan {
     pub layout: Arc<Layout>,
     pub jobs: Vec<Job>,
     pub algorithm: Algorithm,
+    /// The least that is asked of the arithmetic of the weights.
     pub precision: Precision,
 }
 
@@ -240,12 +241,14 @@ pub enum PlanError {
         /// Methods that can, separated by commas.
         possible: String,
     },
-    #[error("precision={precision} is not possible on the {engine}; possible are {possible}")]
+    #[error(
+        "precision={precision} is not possible with {obstacle}: it is for correlations of 8-bit samples \
+         by method=auto or method=separable; use precision=fp32"
+    )]
     Precision {
         precision: &'static str,
-        engine: &'static str,
-        /// Precisions of the engine, separated by commas.
-        possible: String,
+        /// The setting that it does not go with.
+        obstacle: String,
     },
     #[error(
         "alpha=premultiply needs an alpha sample for every colour sample, which {format} does not \
@@ -380,14 +383,7 @@ impl Plan {
             .map(|group| Job::new(spec, layout, group).ok_or(PlanError::NoMatrix))
             .collect::<Result<_, _>>()?;
         check_alpha(spec, layout, &jobs)?;
-        if !abilities.precisions.contains(&spec.precision) {
-            let possible: Vec<_> = abilities.precisions.iter().map(|p| p.nick()).collect();
-            return Err(PlanError::Precision {
-                precision: spec.precision.nick(),
-                engine: abilities.engine,
-                possible: possible.join(", "),
-            });
-        }
+        precision::check(spec, layout, &jobs)?;
         Ok(Plan {
             algorithm: method::choose(spec, layout, &jobs, abilities)?,
             precision: spec.precision,

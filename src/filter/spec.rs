@@ -196,7 +196,7 @@ impl Method {
     }
 }
 
-/// Arithmetic of the weights.
+/// The least that is asked of the arithmetic of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, glib::Enum)]
 #[repr(i32)]
 #[enum_type(name = "GstCudaConvPrecision")]
@@ -204,7 +204,10 @@ pub enum Precision {
     #[default]
     #[enum_value(name = "32-bit floating point", nick = "fp32")]
     Fp32,
-    #[enum_value(name = "16-bit floating point", nick = "fp16")]
+    #[enum_value(
+        name = "16-bit floating point where that is faster: 8-bit correlations, at most 1 code value off",
+        nick = "fp16"
+    )]
     Fp16,
 }
 

@@ -40,6 +40,8 @@ mod engine_flow;
 mod engine_fourier;
 #[path = "../gpu/full.rs"]
 mod engine_full;
+#[path = "../gpu/halves.rs"]
+mod engine_halves;
 #[path = "../gpu/ladder.rs"]
 mod engine_ladder;
 #[path = "../gpu/levels.rs"]

@@ -435,6 +435,14 @@ fn settings_that_cannot_be_done_are_an_error_of_settings_and_pass_nothing() {
                 &[("kernel", "bilateral"), ("method", "fast")],
                 &["fast", "window=circle", "auto, "],
             ),
+            (
+                &[("kernel", "sobel"), ("precision", "fp16")],
+                &["precision=fp16", "kernel=sobel", "fp32"],
+            ),
+            (
+                &[("method", "naive"), ("precision", "fp16")],
+                &["precision=fp16", "method=naive", "separable"],
+            ),
         ] {
             if backend() == "cuda" && properties == [("method", "tile")] {
                 continue; // which the GPU has

@@ -324,6 +324,35 @@ fn stats_say_which_method_runs() {
     });
 }
 
+/// Less precision than fp32 is asked for and may not be had: what runs is told, and it can change.
+#[test]
+fn stats_say_in_which_precision_the_weights_are() {
+    watched(|| {
+        let pads = Pads::around(cudaconv(&[("kernel", "gauss7"), ("precision", "fp16")]));
+        let said = || {
+            let method = stats(&pads.element).get::<String>("method");
+            method.expect("a method")
+        };
+        pads.begin(&gray());
+        pads.push_all([0]);
+        pads.wait_buffers(1);
+        let expected = match backend() {
+            "cuda" => "separable, fp16",
+            _ => "separable, fp32",
+        };
+        assert_eq!(said(), expected);
+        pads.element.set_property_from_str("precision", "fp32");
+        // The new values apply once their kernel is loaded.
+        for number in 1.. {
+            pads.push_all([number]);
+            pads.wait_buffers(number as usize + 1);
+            if said() == "separable" {
+                break;
+            }
+        }
+    });
+}
+
 /// Reported: an ordinary run posts warnings or errors.
 #[test]
 fn an_ordinary_run_posts_no_warning_and_no_error() {

@@ -6,6 +6,7 @@ mod exact;
 mod flow;
 mod fourier;
 mod full;
+mod halves;
 mod ladder;
 mod levels;
 mod memory;

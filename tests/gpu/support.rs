@@ -167,6 +167,28 @@ pub fn noise(seed: u64, at: usize) -> u8 {
 pub fn frame(
     layout: &Layout,
     seed: u64,
+    input: (Memory, Shape),
+    output: (Memory, Shape),
+    interlaced: bool,
+) -> Frame {
+    let byte = |plane, at| noise(seed, (plane << 32) ^ at);
+    frame_of(layout, byte, input, output, interlaced)
+}
+
+/// A frame in which every byte is `level`, and an output of [`POISON`].
+pub fn level_frame(
+    layout: &Layout,
+    level: u8,
+    input: (Memory, Shape),
+    output: (Memory, Shape),
+) -> Frame {
+    frame_of(layout, |_, _| level, input, output, false)
+}
+
+/// A frame of the bytes that `byte` gives for an offset of a plane and a place in it.
+fn frame_of(
+    layout: &Layout,
+    byte: impl Fn(usize, usize) -> u8,
     (input, input_shape): (Memory, Shape),
     (output, output_shape): (Memory, Shape),
     interlaced: bool,
@@ -176,8 +198,8 @@ pub fn frame(
     for (span, size) in input_spans.iter().zip(&layout.planes) {
         for y in 0..size.rows {
             let row = &mut bytes[span.offset + y * span.stride..][..size.row_bytes];
-            for (x, byte) in row.iter_mut().enumerate() {
-                *byte = noise(seed, (span.offset << 32) ^ (y * size.row_bytes + x));
+            for (x, sample) in row.iter_mut().enumerate() {
+                *sample = byte(span.offset, y * size.row_bytes + x);
             }
         }
     }

@@ -5,7 +5,6 @@ use crate::filter::Layout;
 use crate::filter::layout::Role;
 use crate::filter::levels;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps, Term};
-use crate::filter::spec::Precision;
 use crate::filter::terms::MOST_TERMS;
 
 /// Refuses what the code behind relies on never to meet.
@@ -17,12 +16,6 @@ pub fn plan(plan: &Plan) -> Result<(), String> {
         | Algorithm::Fft
         | Algorithm::Fast => {}
         other => return Err(format!("the CPU engine has no {other:?} algorithm")),
-    }
-    if plan.precision != Precision::Fp32 {
-        return Err(format!(
-            "the CPU engine has no {:?} precision",
-            plan.precision
-        ));
     }
     for job in &plan.jobs {
         self::job(&plan.layout, job)?;

@@ -39,7 +39,6 @@ use self::isa::Isa;
 use self::worker::{Queue, Worker};
 use super::{Engine, EngineError, Frame, Prepared, Ticket};
 use crate::filter::plan::{Abilities, Algorithm, Plan};
-use crate::filter::spec::Precision;
 
 /// What [`CpuEngine`] can compute.
 pub static ABILITIES: Abilities = Abilities {
@@ -53,7 +52,6 @@ pub static ABILITIES: Abilities = Abilities {
         Algorithm::Fft,
         Algorithm::Fast,
     ],
-    precisions: &[Precision::Fp32],
 };
 
 /// Filters frames on the CPU.

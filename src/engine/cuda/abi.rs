@@ -18,8 +18,8 @@ pub const LINEAR_WEIGHTS: usize = 272;
 pub const MAX_RADIUS: usize = 32;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
 pub const DIRECT3_SUM: usize = 16;
-/// Most taps per axis of a bilateral by levels, filled up to whole eights.
-pub const FAST_TAPS: usize = 72;
+/// Most taps per axis of a bilateral by levels.
+pub const FAST_TAPS: usize = 2 * MAX_RADIUS + 1;
 /// Rows of device planes that begin at multiples of this many bytes are read and written fastest.
 pub const ROW_ALIGNMENT: usize = 16;
 
@@ -155,8 +155,6 @@ pub struct FastLaunch {
     pub frame: Frame,
     pub radius_x: u32,
     pub radius_y: u32,
-    pub taps_x: u32,
-    pub taps_y: u32,
     pub count: u32,
     pub first: f32,
     pub spacing: f32,
@@ -275,8 +273,6 @@ impl Default for FastLaunch {
             frame: Frame::default(),
             radius_x: 0,
             radius_y: 0,
-            taps_x: 0,
-            taps_y: 0,
             count: 0,
             first: 0.0,
             spacing: 1.0,
@@ -308,6 +304,8 @@ pub mod direct3;
 pub mod fast;
 #[path = "abi/fourier.rs"]
 pub mod fourier;
+#[path = "abi/halves.rs"]
+pub mod halves;
 #[path = "abi/kernels.rs"]
 mod kernels;
 #[path = "abi/ladder.rs"]

@@ -1,13 +1,14 @@
 //! Which kernel computes a job of a plan.
 
 use super::abi::band::Bands;
+use super::abi::halves::{self, MOST_GAIN};
 use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
 use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
-use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Taps};
-use crate::filter::spec::{Border, Distance};
+use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
+use crate::filter::spec::{Border, Distance, Precision};
 
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
@@ -32,7 +33,18 @@ pub fn radius(operation: &Operation) -> (usize, usize) {
 /// Compute capability of a device, major and minor.
 pub type Capability = (u32, u32);
 
-/// The kernel that computes `job`, of a plan for `layout`, by `algorithm` on a device of
+/// The kernel that computes `job` of `plan` on a device of `capability`: one of lower precision where that
+/// was asked for and there is such a kernel, else [the one](kernel) of float32.
+pub fn of(plan: &Plan, job: &Job, capability: Capability) -> Option<Kernel> {
+    let lower = match plan.precision {
+        Precision::Fp32 => None,
+        Precision::Fp16 => by_halves(plan.algorithm, &plan.layout, job, capability)
+            .or_else(|| by_rough_bands(plan.algorithm, &plan.layout, job, capability)),
+    };
+    lower.or_else(|| kernel(plan.algorithm, &plan.layout, job, capability))
+}
+
+/// The kernel that computes `job`, of a plan for `layout`, by `algorithm` in float32 on a device of
 /// `capability`, or `None` where there is none. Any kernel for the samples of a layout copies and
 /// fills.
 pub fn kernel(
@@ -52,9 +64,7 @@ pub fn kernel(
         (Operation::Bilateral(bilateral), Algorithm::Tile) => {
             return Some(of_bilateral(layout, job, bilateral));
         }
-        (Operation::Bilateral(bilateral), Algorithm::Fast) => {
-            return Some(by_levels(layout, job, bilateral));
-        }
+        (Operation::Bilateral(_), Algorithm::Fast) => return Some(by_levels(layout, job)),
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Fft) if fft_obstacle(layout, job).is_some() => return None,
         (Operation::Correlate(_), Algorithm::Fft) => return Some(ConvolveFft),
@@ -313,8 +323,69 @@ fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     })
 }
 
+/// The kernel on the matrix units that computes `job` with weights rounded to float16, if it is separable, of
+/// bytes, and errors do not grow much.
+fn by_halves(
+    algorithm: Algorithm,
+    layout: &Layout,
+    job: &Job,
+    capability: Capability,
+) -> Option<Kernel> {
+    let (Algorithm::Separable, Operation::Correlate(kernel)) = (algorithm, &job.operation) else {
+        return None;
+    };
+    let Taps::Separable {
+        horizontal,
+        vertical,
+    } = &kernel.taps
+    else {
+        return None;
+    };
+    let can = layout.sample == Sample::U8
+        && is_in_rows(layout, job)
+        && !job.premultiply
+        && edge_is_code(layout, job)
+        && halves::gain(horizontal, vertical, kernel.divisor) <= MOST_GAIN;
+    let channels = match job.group.is_packed(1) {
+        true => job.group.channels.len(),
+        false => 1,
+    };
+    let (rx, ry) = radius(&job.operation);
+    let reaches = |kernel: &Kernel| {
+        let most = kernel.halves().map(|reach| reach.samples(channels));
+        most.is_some_and(|(across, down)| rx <= across && ry <= down)
+    };
+    [Kernel::SeparableHalfU8, Kernel::SeparableHalfWideU8]
+        .into_iter()
+        .find(reaches)
+        .filter(|kernel| can && capability >= kernel.module().needed_capability())
+}
+
 /// The kernel on the matrix units that computes `job`, if it is not separable and its weights have few digits.
 fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
+    let kernels = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixNearU8];
+    one_of_bands(&kernels, layout, job, capability)
+}
+
+/// The same with weights that may be rounded to digits.
+fn by_rough_bands(
+    algorithm: Algorithm,
+    layout: &Layout,
+    job: &Job,
+    capability: Capability,
+) -> Option<Kernel> {
+    let kernels = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixRoughU8];
+    (algorithm == Algorithm::Tile)
+        .then(|| one_of_bands(&kernels, layout, job, capability))
+        .flatten()
+}
+
+fn one_of_bands(
+    kernels: &[Kernel],
+    layout: &Layout,
+    job: &Job,
+    capability: Capability,
+) -> Option<Kernel> {
     let Operation::Correlate(kernel) = &job.operation else {
         return None;
     };
@@ -335,8 +406,8 @@ fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
         && !job.premultiply
         && edge_is_code(layout, job)
         && whole_levels;
-    let by_bands = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixNearU8];
-    by_bands.into_iter().filter(|_| can).find(|by_bands| {
+    let mut kernels = kernels.iter().copied().filter(|_| can);
+    kernels.find(|by_bands| {
         capability >= by_bands.module().needed_capability()
             && by_bands.fits(radius(&job.operation), needs)
             && bands(*by_bands, kernel, largest_offset([job])).is_some()
@@ -424,9 +495,8 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     }
 }
 
-/// The kernel that computes the bilateral `job` by levels, or, where there is no room for the tile of
-/// one, the whole window: it is no further from the definition than that is.
-fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
+/// The kernel that computes the bilateral `job` by levels, by the size of its picture.
+fn by_levels(layout: &Layout, job: &Job) -> Kernel {
     use Kernel::*;
     let of_height = |height| job.group.width.div_ceil(64) * job.group.height.div_ceil(height);
     let (for_u8, for_u16) = match (of_height(64) < FEW_TILES, of_height(32) < FEW_TILES) {
@@ -434,13 +504,9 @@ fn by_levels(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
         (true, false) => (BilateralFastLowU8, BilateralFastLowU16),
         (true, true) => (BilateralFastLowestU8, BilateralFastLowestU16),
     };
-    let kernel = match layout.sample {
+    match layout.sample {
         Sample::U8 => for_u8,
         _ => for_u16,
-    };
-    match kernel.fits((bilateral.radius_x, bilateral.radius_y), Needs::default()) {
-        true => kernel,
-        false => of_bilateral(layout, job, bilateral),
     }
 }
 

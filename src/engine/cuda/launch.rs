@@ -22,7 +22,7 @@ mod parameter;
 
 use self::parameter::{
     Parameter, add_digits, bilateral_parameter, check_window, convolve_parameter, fast_parameter,
-    matrices, spectrum,
+    halves, matrices, spectrum,
 };
 
 /// A frame in device memory.
@@ -114,7 +114,7 @@ impl Launches {
             return Ok(made);
         }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
-            let kernel = |job| choose::kernel(plan.algorithm, &plan.layout, job, capability);
+            let kernel = |job| choose::of(plan, job, capability);
             let same = made.steps.iter_mut().find(|step| {
                 let first = &plan.jobs[step.jobs[0]];
                 first.operation == job.operation
@@ -138,9 +138,10 @@ impl Launches {
     }
 
     fn kernel_of(&self, job: &Job) -> Result<Kernel, String> {
-        let algorithm = self.plan.algorithm;
-        choose::kernel(algorithm, &self.plan.layout, job, self.capability)
-            .ok_or_else(|| format!("the GPU has no {algorithm:?} algorithm for this kernel"))
+        choose::of(&self.plan, job, self.capability).ok_or_else(|| {
+            let algorithm = self.plan.algorithm;
+            format!("the GPU has no {algorithm:?} algorithm for this kernel")
+        })
     }
 
     fn add_step(&mut self, index: usize, job: &Job, kernel: Kernel) -> Result<(), String> {
@@ -177,6 +178,12 @@ impl Launches {
         match kernel.weights() {
             Weights::Device => (self.weights).extend(weights.iter().map(|weight| weight.to_bits())),
             Weights::Matrices => self.weights.extend(matrices(&job.operation)),
+            Weights::Halves => {
+                let reach = kernel
+                    .halves()
+                    .expect("such a kernel says how far it reaches");
+                self.weights.extend(halves(&job.operation, reach));
+            }
             Weights::Bands => {
                 (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
                 self.weights.extend(digits);
@@ -220,6 +227,14 @@ impl Launches {
     /// The kernels that are launched.
     pub fn kernels(&self) -> impl Iterator<Item = Kernel> + '_ {
         self.steps.iter().map(|step| step.kernel)
+    }
+
+    /// The lowest precision of the weights' arithmetic in them.
+    pub fn precision(&self) -> Precision {
+        match self.kernels().any(Kernel::rounds_weights) {
+            true => Precision::Fp16,
+            false => Precision::Fp32,
+        }
     }
 
     /// The weights that the launches read from device memory.
@@ -381,9 +396,6 @@ fn begins_rows_aligned(job: &abi::Job) -> bool {
 
 /// Refuses what the kernels rely on never to meet.
 fn check(plan: &Plan) -> Result<(), String> {
-    if plan.precision != Precision::Fp32 {
-        return Err(format!("the GPU has no {:?} precision", plan.precision));
-    }
     for job in &plan.jobs {
         cpu::check_job(&plan.layout, job)?;
         cpu::check_levels(plan, job)?;

@@ -37,7 +37,6 @@ use self::launch::Launches;
 use self::prepared::{PreparedProgram, Program, Shared};
 use super::{Engine, EngineError, Prepared};
 use crate::filter::plan::{Abilities, Algorithm, Plan};
-use crate::filter::spec::Precision;
 
 /// What [`CudaEngine`] can compute.
 pub static ABILITIES: Abilities = Abilities {
@@ -52,7 +51,6 @@ pub static ABILITIES: Abilities = Abilities {
     ],
     direct: choose::has_direct,
     fft: choose::fft_obstacle,
-    precisions: &[Precision::Fp32],
 };
 
 /// Filters frames on one device.

@@ -18,6 +18,7 @@ use super::work::Work;
 use crate::engine::{Frame, Prepared, Ticket};
 use crate::filter::Layout;
 use crate::filter::plan::Plan;
+use crate::filter::spec::Precision;
 
 /// Device memory for the weights of a plan: three full kernels of 65 by 65. Such pieces go from
 /// plan to plan, because freeing device memory makes the driver wait for all that runs.
@@ -305,6 +306,10 @@ fn upload_weights(
 pub struct PreparedProgram(pub Arc<Program>);
 
 impl Prepared for PreparedProgram {
+    fn precision(&self) -> Precision {
+        self.0.launches.precision()
+    }
+
     fn submit(&self, frame: Frame) -> Box<dyn Ticket> {
         let shared = self.0.shared();
         if shared.frames.fetch_add(1, Ordering::Relaxed) == FRAMES_BEFORE_LOADING

@@ -6,7 +6,6 @@ const CPU: Abilities = Abilities {
     fft: |_, _| None,
     engine: "CPU",
     algorithms: &[Algorithm::Separable, Algorithm::Direct, Algorithm::Naive],
-    precisions: &[Precision::Fp32],
 };
 
 fn layout(format: gst_video::VideoFormat) -> Arc<Layout> {
@@ -580,16 +579,69 @@ fn levels_are_refused_where_they_cannot_be_with_what_stands_in_the_way() {
 }
 
 #[test]
+fn half_precision_is_for_correlations_of_bytes() {
+    use gst_video::VideoFormat as F;
+    gst::init().unwrap();
+    let of = |spec: &FilterSpec, format| {
+        let spec = FilterSpec {
+            precision: Precision::Fp16,
+            ..spec.clone()
+        };
+        let info = gst_video::VideoInfo::builder(format, 16, 16).build();
+        let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+        Plan::new(&spec, &layout, &CPU).map(|plan| plan.precision)
+    };
+    let said = |obstacle: &str| {
+        Err(PlanError::Precision {
+            precision: "fp16",
+            obstacle: obstacle.into(),
+        })
+    };
+    let by = |method| FilterSpec {
+        method,
+        ..spec(Kernel::Gauss5)
+    };
+    for kernel in [
+        Kernel::Gauss3,
+        Kernel::Gauss,
+        Kernel::Emboss,
+        Kernel::SobelX,
+    ] {
+        assert_eq!(of(&spec(kernel), F::Nv12), Ok(Precision::Fp16));
+        assert_eq!(
+            of(&spec(kernel), F::Gray16Le),
+            said("the samples of GRAY16_LE")
+        );
+    }
+    assert_eq!(of(&by(Method::Separable), F::Rgba), Ok(Precision::Fp16));
+    for kernel in [
+        Kernel::Bilateral,
+        Kernel::Sobel,
+        Kernel::Scharr,
+        Kernel::Prewitt,
+    ] {
+        let expected = said(&format!("kernel={}", kernel.nick()));
+        assert_eq!(of(&spec(kernel), F::Gray8), expected);
+    }
+    for method in [Method::Naive, Method::Tile, Method::Fft, Method::Fast] {
+        let expected = said(&format!("method={}", method.nick()));
+        assert_eq!(of(&by(method), F::Gray8), expected);
+    }
+    // Nothing is computed.
+    assert_eq!(of(&spec(Kernel::Identity), F::Yuy2), Ok(Precision::Fp16));
+    assert_eq!(
+        said("kernel=bilateral")
+            .map(|_: Precision| ())
+            .unwrap_err()
+            .to_string(),
+        "precision=fp16 is not possible with kernel=bilateral: it is for correlations of 8-bit \
+         samples by method=auto or method=separable; use precision=fp32"
+    );
+}
+
+#[test]
 fn what_is_missing_or_out_of_range_is_said() {
     assert!(refusal(&spec(Kernel::Custom)).contains("needs the property matrix"));
-    let half = FilterSpec {
-        precision: Precision::Fp16,
-        ..spec(Kernel::Gauss3)
-    };
-    assert_eq!(
-        refusal(&half),
-        "precision=fp16 is not possible on the CPU; possible are fp32"
-    );
     let wide = FilterSpec {
         radius: 33,
         ..spec(Kernel::Box)

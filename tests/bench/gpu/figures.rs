@@ -53,6 +53,34 @@ impl Figures {
         });
     }
 
+    /// Kernels for which a method with the canonical bytes takes a twentieth less than `auto`, of figures
+    /// `kernel/KERNEL/METHOD/FORMAT/SIZE`.
+    pub fn poor_choices(&self) -> Vec<String> {
+        let parts = |figure: &Figure| -> Option<[String; 2]> {
+            let mut parts: Vec<&str> = figure.name.strip_prefix("kernel/")?.split('/').collect();
+            let method = (parts.len() == 4).then(|| parts.remove(1))?;
+            Some([method.into(), parts.join("/")])
+        };
+        let mut poor = Vec::new();
+        for auto in &self.0 {
+            let Some([method, what]) = parts(auto) else {
+                continue;
+            };
+            for other in self.0.iter().filter(|_| method == "auto") {
+                let canonical =
+                    ["naive", "tile", "separable"].map(|method| [method.into(), what.clone()]);
+                let is_canonical = parts(other).is_some_and(|parts| canonical.contains(&parts));
+                if is_canonical && other.value < 0.95 * auto.value {
+                    poor.push(format!(
+                        "{}: {:.1}, {:.1} by {}",
+                        what, auto.value, other.value, other.name
+                    ));
+                }
+            }
+        }
+        poor
+    }
+
     /// The device and all figures.
     pub fn to_toml(&self, engine: &CudaEngine) -> String {
         let mut text = format!(

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use figures::Figures;
 use gst::prelude::*;
+use gstcudaconv::engine::Engine;
 use gstcudaconv::engine::cuda::CudaEngine;
 use gstcudaconv::filter::plan::Plan;
-use gstcudaconv::filter::spec::{Kernel, Method, Window};
+use gstcudaconv::filter::spec::{Kernel, Method, Precision, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
 use line::{Line, Memory};
 
@@ -47,6 +48,16 @@ fn main() {
     let out = out.and_then(|at| arguments.get(at + 1));
     let mut figures = Figures::default();
     kernels(&engine, &mut figures);
+    let poor = figures.poor_choices();
+    for choice in &poor {
+        println!("auto is not the fastest: {choice}");
+    }
+    figures.add(
+        "choice/auto-is-not-the-fastest".into(),
+        poor.len() as f64,
+        "kernels",
+        None,
+    );
     large_kernels(&engine, &mut figures);
     round_trips(&engine, &mut figures);
     others(&mut figures);
@@ -105,6 +116,7 @@ fn filters() -> Vec<(&'static str, FilterSpec)> {
     vec![
         ("gauss3", of(Kernel::Gauss3, 0)),
         ("gauss7", of(Kernel::Gauss7, 0)),
+        ("gauss15", of(Kernel::Gauss, 7)),
         ("sobel", of(Kernel::Sobel, 0)),
         ("emboss", of(Kernel::Emboss, 0)),
         (
@@ -165,6 +177,7 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
             if name == "bilateral-r15" && format != "GRAY8" {
                 continue;
             }
+            in_halves(engine, figures, (name, &spec), (&layout, floor));
             for method in [
                 Method::Auto,
                 Method::Naive,
@@ -241,6 +254,41 @@ fn large_kernels(engine: &CudaEngine, figures: &mut Figures) {
             }
         }
     }
+}
+
+/// `kernel/KERNEL/fp16/FORMAT/WxH`, where weights are rounded to float16.
+fn in_halves(
+    engine: &CudaEngine,
+    figures: &mut Figures,
+    (name, spec): (&str, &FilterSpec),
+    (layout, floor): (&Arc<Layout>, Duration),
+) {
+    let spec = FilterSpec {
+        precision: Precision::Fp16,
+        ..spec.clone()
+    };
+    let Ok(plan) = Plan::new(&spec, layout, &gstcudaconv::engine::cuda::ABILITIES) else {
+        return;
+    };
+    let plan = Arc::new(plan);
+    let prepared = engine.prepare(&plan, true);
+    let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
+    if prepared.is_none_or(|prepared| prepared.precision() != Precision::Fp16) {
+        return;
+    }
+    let time = engine.time_kernels(&plan);
+    let Layout {
+        format,
+        width,
+        height,
+        ..
+    } = **layout;
+    figures.add(
+        format!("kernel/{name}/fp16/{format}/{width}x{height}"),
+        microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+        "us",
+        Some(microseconds(floor)),
+    );
 }
 
 const TRIPS: [(&str, &str, u32, u32); 7] = [

@@ -79,10 +79,11 @@ impl Bands {
     }
 
     /// Those nearest to `weights` of two digits, for sums that are divided by `divisor`: errors of 16 bits of the largest
-    /// weight, which float16 would be of the 11 of each.
+    /// weight, which float16 would be of the 11 of each. `None` where results could be more than a code off.
     pub fn rough(weights: &[f32], divisor: f32) -> Option<Bands> {
         let bands = Bands::of_digits(2, weights, divisor, 0.0)?;
-        Some(Bands {
+        let at_most_one_off = bands.tolerance <= 0.5;
+        at_most_one_off.then_some(Bands {
             tolerance: 0.0,
             ..bands
         })

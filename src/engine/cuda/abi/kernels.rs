@@ -1,6 +1,7 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fast, fourier, line_length, packed};
+use super::halves::{self, Reach};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +26,9 @@ pub enum Weights {
     /// From `inline_weights`, and from device memory at `weights` the
     /// [matrices](super::matrix::table) of the first kernel.
     Matrices,
+    /// From device memory at `weights` alone, the [matrices](super::halves::Matrices::table) of the only
+    /// kernel.
+    Halves,
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
@@ -118,6 +122,8 @@ modules! {
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixLargeU8 = "separable_matrix_large_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
+    SeparableHalfU8 = "separable_half_u8",
+    SeparableHalfWideU8 = "separable_half_wide_u8",
     BilateralNaive = "bilateral_naive",
     BilateralTileU8 = "bilateral_tile_u8",
     BilateralTileU16 = "bilateral_tile_u16",
@@ -136,7 +142,9 @@ impl Module {
             Module::ConvolveMatrixU8
             | Module::SeparableMatrixU8
             | Module::SeparableMatrixLargeU8
-            | Module::SeparableMatrixDividedU8 => (8, 0),
+            | Module::SeparableMatrixDividedU8
+            | Module::SeparableHalfU8
+            | Module::SeparableHalfWideU8 => (8, 0),
             _ => (7, 5),
         }
     }
@@ -242,6 +250,11 @@ kernels! {
     SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, OfRow(128), [32];
     /// The same with any divisor and anything to add.
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(128), [32];
+    /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
+    /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them, packed alone.
+    SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), [64];
+    /// Of up to 33 + 33 taps, across no further than 64 bytes.
+    SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), [64];
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
@@ -262,14 +275,14 @@ kernels! {
     BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
-    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
+    BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
     /// The same function in lower tiles, for pictures that have few of the others.
-    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
-    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    BilateralFastLowU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16];
+    BilateralFastLowestU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16];
     /// The same three with twice the bytes for a sample in shared memory.
-    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16, 8];
-    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16, 8];
-    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16, 8];
+    BilateralFastU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
+    BilateralFastLowU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [32, 16];
+    BilateralFastLowestU16 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [16];
 }
 
 /// A grid or a block, in blocks or threads.
@@ -321,6 +334,8 @@ fn others(job: &Job) -> usize {
     }
 }
 
+/// Of an H200: the heights of tiles are for it.
+const MULTIPROCESSORS: u32 = 132;
 /// Dynamic shared memory that every device grants a block without being asked.
 const SHARED_BYTES: usize = 48 * 1024;
 
@@ -342,10 +357,21 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
 
 /// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
 fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
-    let taps = |radius| fast::whole_runs(2 * radius + 1);
-    let (pitch, rows) = (64 + taps(radius.0), height + taps(radius.1));
-    // The sums across, the strips of eight warps, the samples; and what is not dynamic.
-    64 * rows + 32 * pitch + rows * pitch * bytes / 4 + 16
+    let beside = match radius.0 {
+        0..=8 if bytes == 1 => 8,
+        0..=16 => 16,
+        _ => 32,
+    };
+    let pitch = match bytes {
+        // So that rows begin in banks of their own.
+        1 => (64 + 2 * beside) | 16,
+        _ => 64 + 2 * beside,
+    };
+    // Of eight rows, in the window of 16 outputs and in the tile.
+    let groups_down = 2 + radius.1.div_ceil(4);
+    let groups = height / 8 + groups_down - 2;
+    // The sums across, the samples, the weights across and down; and what is not dynamic.
+    512 * groups + 8 * groups * pitch * bytes / 4 + 64 * (10 + groups_down) + 16
 }
 
 /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
@@ -466,7 +492,35 @@ impl Kernel {
         of_words
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
-            || self.weights() == Weights::Bands
+            || matches!(self.weights(), Weights::Bands | Weights::Halves)
+    }
+
+    /// Whether it rounds weights to fewer bits than those of float32.
+    pub fn rounds_weights(self) -> bool {
+        self.weights() == Weights::Halves || self == Kernel::ConvolveMatrixRoughU8
+    }
+
+    /// How far it reaches, of those whose weights are [`Weights::Halves`].
+    pub fn halves(self) -> Option<Reach> {
+        let (pieces, blocks) = match self {
+            Kernel::SeparableHalfU8 => (2, 2),
+            Kernel::SeparableHalfWideU8 => (4, 3),
+            _ => return None,
+        };
+        Some(Reach { pieces, blocks })
+    }
+
+    /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
+    fn rows_for(self, jobs: &[Job], radius: (usize, usize), rows: u32) -> u32 {
+        if self.halves().is_none() {
+            return rows;
+        }
+        // Registers leave room for four blocks.
+        let slots = 4 * MULTIPROCESSORS;
+        let across = |job| tiles_across(self, job, radius);
+        let columns: Vec<u32> = jobs.iter().map(across).collect();
+        let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
+        halves::tile_height(&columns, &heights, slots)
     }
 
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples
@@ -495,7 +549,8 @@ impl Kernel {
     /// When the kernel does not [fit](Self::fits).
     pub fn tile_height(self, job: &Job, radius: (usize, usize)) -> u32 {
         let needs = Needs::of(std::slice::from_ref(job));
-        self.tile(radius, needs).expect("it fits").0
+        let rows = self.tile(radius, needs).expect("it fits").0;
+        self.rows_for(std::slice::from_ref(job), radius, rows)
     }
 
     /// Stacks the tiles of the jobs of `frame` in a grid: sets `first_tile_row` and
@@ -509,7 +564,8 @@ impl Kernel {
         let count = frame.job_count as usize;
         assert!((1..=MAX_JOBS).contains(&count), "1 to 8 jobs a launch");
         let jobs = &mut frame.jobs[..count];
-        let (tile_height, shared_bytes) = (self.tile(radius, Needs::of(jobs))).expect("it fits");
+        let (rows, shared_bytes) = (self.tile(radius, Needs::of(jobs))).expect("it fits");
+        let tile_height = self.rows_for(jobs, radius, rows);
         let mut grid = Extent { x: 0, y: 0 };
         for job in jobs {
             assert!(job.width > 0 && job.height > 0, "a job without samples");

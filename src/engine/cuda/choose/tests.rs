@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::engine::cuda::ABILITIES;
 use crate::filter::plan::Plan;
-use crate::filter::spec::{self, FilterSpec};
+use crate::filter::spec::{self, FilterSpec, Precision};
 
 /// The kernels of the jobs of a plan for 64x48 pixels.
 fn kernels(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
@@ -260,7 +260,7 @@ fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
 }
 
 #[test]
-fn levels_have_tiles_for_every_size_and_room_for_most_radii() {
+fn levels_have_tiles_for_every_size_and_room_for_every_radius() {
     let fast = |radius| FilterSpec {
         method: spec::Method::Fast,
         window: spec::Window::Square,
@@ -286,9 +286,7 @@ fn levels_have_tiles_for_every_size_and_room_for_most_radii() {
         of_size(Format::Gray8, (640, 480), 32),
         [BilateralFastLowestU8]
     );
-    assert_eq!(of_size(Format::Gray16Le, hd, 27), [BilateralFastU16]);
-    // No room: the whole window.
-    assert_eq!(of_size(Format::Gray16Le, hd, 28), [BilateralTileU16]);
+    assert_eq!(of_size(Format::Gray16Le, hd, 32), [BilateralFastU16]);
 }
 
 #[test]
@@ -457,6 +455,73 @@ fn what_is_not_filtered_is_copied_by_any_kernel() {
         ..of(Custom)
     };
     assert_eq!(kernels(Format::Gray8, &identity), [ConvolveNaiveU8]);
+}
+
+/// The kernels of the jobs of a plan for 64x48 pixels with `precision=fp16`.
+fn lower(capability: Capability, format: Format, spec: &FilterSpec) -> Vec<Kernel> {
+    gst::init().unwrap();
+    let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+    let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+    let spec = FilterSpec {
+        precision: Precision::Fp16,
+        ..spec.clone()
+    };
+    let plan = Plan::new(&spec, &layout, &ABILITIES).unwrap();
+    let jobs = plan.jobs.iter();
+    jobs.map(|job| super::of(&plan, job, capability).unwrap())
+        .collect()
+}
+
+#[test]
+fn rounded_weights_are_for_separable_kernels_of_bytes() {
+    let ampere = |format, spec: &FilterSpec| lower((8, 0), format, spec);
+    let gauss = |radius| FilterSpec {
+        radius,
+        ..of(Gauss)
+    };
+    assert_eq!(ampere(Format::Gray8, &of(Gauss7)), [SeparableHalfU8]);
+    assert_eq!(ampere(Format::Nv12, &gauss(7)), [SeparableHalfU8; 2]);
+    for format in [Format::Rgba, Format::Rgb] {
+        assert_eq!(ampere(format, &gauss(8)), [SeparableHalfU8]);
+        assert_eq!(ampere(format, &gauss(9)), [SeparableHalfWideU8]);
+        assert_eq!(ampere(format, &gauss(16)), [SeparableHalfWideU8]);
+        assert_eq!(ampere(format, &gauss(17)), [SeparableU8]);
+    }
+    // Half the taps on half the grid.
+    let planar = [SeparableHalfWideU8, SeparableHalfU8, SeparableHalfU8];
+    assert_eq!(ampere(Format::I420, &gauss(16)), planar);
+    let custom = |matrix: &str, divisor| FilterSpec {
+        matrix: Some(matrix.parse().unwrap()),
+        divisor,
+        ..of(Custom)
+    };
+    let fractions = custom("-0.31 0.7 1.1 0.7 0.1;", 0.0);
+    assert_eq!(ampere(Format::Gray8, &fractions), [SeparableHalfU8]);
+    // Four times at most.
+    assert_eq!(
+        ampere(Format::Gray8, &custom("1 2 1 2 2;", 2.0)),
+        [SeparableHalfU8]
+    );
+    assert_eq!(
+        ampere(Format::Gray8, &custom("1 2 1 2 3;", 2.0)),
+        [SeparableMatrixDividedU8]
+    );
+    // Exact and as fast, of another rank, premultiplied, in no rows, for older devices.
+    assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3U8]);
+    assert_eq!(
+        ampere(
+            Format::Gray8,
+            &custom("1 0 2 0 0; 0 1 0 0 0; 3 0 0 0 1", 0.0)
+        ),
+        [ConvolveMatrixU8]
+    );
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..gauss(7)
+    };
+    assert_eq!(ampere(Format::Rgba, &premultiplied), [SeparableU8]);
+    assert_eq!(ampere(Format::Yuy2, &gauss(7)), [SeparableU8R8; 2]);
+    assert_eq!(lower((7, 5), Format::Gray8, &gauss(7)), [SeparableU8R8]);
 }
 
 #[test]

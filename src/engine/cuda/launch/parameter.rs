@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::engine::cuda::abi::halves::{Matrices, Reach};
 use crate::engine::cuda::abi::{self, Form, Kernel};
 use crate::engine::cuda::choose;
 use crate::filter::fourier;
@@ -162,6 +163,22 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (Parameter::Convolve(launch), weights)
+}
+
+/// The weights of a correlation, rounded to float16, as a kernel that reaches as far as `reach` takes
+/// them; nothing of other operations.
+pub fn halves(operation: &Operation, reach: Reach) -> Vec<u32> {
+    match operation {
+        Operation::Correlate(Correlation {
+            taps:
+                Taps::Separable {
+                    horizontal,
+                    vertical,
+                },
+            divisor,
+        }) => Matrices::new(horizontal, vertical, *divisor).table(reach),
+        _ => Vec::new(),
+    }
 }
 
 /// The weights of a separable kernel as the matrix units take them; nothing of other operations.

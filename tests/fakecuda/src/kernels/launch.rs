@@ -2,11 +2,10 @@
 
 use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
-use super::fast;
-use super::fourier;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
 use super::linear::{Linear, kernels, weight_count};
+use super::{fast, fourier, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Frame, INLINE_WEIGHTS,
     Job, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action,
@@ -29,6 +28,7 @@ pub enum Filter {
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
     filter: Filter,
+    rounds_weights: bool,
     samples: Samples,
     /// Those of the frame, of packed 4:2:2 luma, chroma and padding apart.
     jobs: Vec<Job>,
@@ -97,6 +97,7 @@ impl Launch {
         }
         Launch {
             filter,
+            rounds_weights: kernel.rounds_weights(),
             samples,
             jobs,
             planes,
@@ -173,6 +174,9 @@ impl Launch {
             };
             let alpha = alpha.as_ref().filter(|_| Some(index) != alpha_index);
             let results = match &self.filter {
+                Filter::Linear(launch) if self.rounds_weights => {
+                    halves::filter(launch, own, plane.channel.zero, width, height)
+                }
                 Filter::Linear(launch) => {
                     let linear = Linear::new(launch, weights);
                     let mut results = linear.filter(own, width, height);
@@ -295,6 +299,10 @@ impl Filter {
         };
         let taps = &launch.kernels[0];
         let (table, sum, at) = match kernel.weights() {
+            Weights::Halves => {
+                let table = halves::matrices(launch).table(kernel.halves()?);
+                (table, launch.sum, launch.weights)
+            }
             Weights::Matrices => {
                 let weights = &launch.inline_weights[taps.first as usize..];
                 let across = &weights[..taps.width as usize];

@@ -96,6 +96,26 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             unless(in_rows_of_bytes(frame), "such rows");
         }
+        SeparableHalfU8 | SeparableHalfWideU8 => {
+            let reach = kernel
+                .halves()
+                .expect("such a kernel says how far it reaches");
+            let jobs = &frame.jobs[..frame.job_count as usize];
+            let within = jobs.iter().all(|job| {
+                let (across, down) = reach.samples(job.channel_count as usize);
+                radius.0 <= across && radius.1 <= down
+            });
+            unless(within, &format!("a radius of {radius:?}"));
+            unless(filter.is_separable(), "kernels of other ranks");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+            let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            unless(packed && in_rows_of_bytes(frame), "such rows");
+        }
         // Its spectrum is looked at where the weights are.
         ConvolveFft => {
             let (fits, text) = within(fourier::MOST_RADIUS);

@@ -6,6 +6,7 @@ mod bilateral;
 mod direct3;
 mod fast;
 mod fourier;
+mod halves;
 mod image;
 pub mod ladder;
 pub mod launch;
