@@ -223,8 +223,8 @@ DEVICE void add_two(Weighted& sums, u32 offset, u32 centre, float space, u32 a, 
 DEVICE void add_four(Weighted& sums, u32 offset, u32 centre, float space, u32 a, u32 b, u32 c, u32 d) {
     asm("{.reg .b32 p,q,r,s,t;sad.u32 p,%2,%6,%7;sad.u32 q,%3,%6,%7;sad.u32 r,%4,%6,%7;sad.u32 s,%5,%6,%7;"
         "ld.shared.f32 p,[p];ld.shared.f32 q,[q];ld.shared.f32 r,[r];ld.shared.f32 s,[s];"
-        "mul.f32 t,p,%2;fma.rn.f32 t,q,%3,t;fma.rn.f32 t,r,%4,t;fma.rn.f32 t,s,%5,t;"
-        "add.f32 p,p,q;add.f32 r,r,s;add.f32 p,p,r;fma.rn.f32 %0,t,%8,%0;fma.rn.f32 %1,p,%8,%1;}"
+        "mul.f32 t,p,%2;fma.rn.f32 t,q,%3,t;add.f32 p,p,q;fma.rn.f32 t,r,%4,t;add.f32 p,p,r;"
+        "fma.rn.f32 t,s,%5,t;add.f32 p,p,s;fma.rn.f32 %0,t,%8,%0;fma.rn.f32 %1,p,%8,%1;}"
         : "+f"(sums.sum), "+f"(sums.weight)
         : "r"(a), "r"(b), "r"(c), "r"(d), "r"(centre), "r"(offset), "f"(space));
 }

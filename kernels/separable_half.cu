@@ -328,6 +328,10 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
     u32 read_at = ring + lane() % GROUP * Own::PITCH + warp * Own::BYTES + lane() / GROUP * PIECE, read_end = read_at + RING;
     int rounds = steps + BLOCKS - 1;
     keep(read_end), keep(rounds);
+    // Of the last four pieces that a warp reads, those that it does not need are others that it does: behind a row
+    // others may be writing.
+    constexpr int NEEDED = TILES + 2 * BESIDE, LAST = (Own::READS - 1) * 4;
+    const u32 back = max(LAST + lane() / GROUP - (NEEDED - 1), 0) * PIECE;
     // Sums across, of blocks of 16 rows: of a piece, its halves, and two groups of rows.
     u32 sums[BLOCKS][TILES][2][2];
 #pragma unroll
@@ -372,7 +376,8 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
             for (int i = 0; i < Own::READS; ++i) {
                 u32 words[4];
-                load_pieces(words, read_at + group * GROUP * Own::PITCH + i * 4 * PIECE);
+                const u32 at = read_at + group * GROUP * Own::PITCH + i * 4 * PIECE;
+                load_pieces(words, i * 4 == LAST && LAST + 4 > NEEDED ? at - back : at);
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
                     even[4 * i + k] = words[k] & 0x00ff00ff;

@@ -78,11 +78,14 @@ ldd "$stage"/bin/* "$stage"/libexec/* "$stage"/plugins/*.so "$bundle"/bin/* "$bu
   done
 [ -e "$stage/lib/libgstreamer-1.0.so.0" ] || die "GStreamer's libraries were not found in $libraries"
 tar -C "$stage" -czf "$bundle/gst.tar.gz" .
+# Every program has all kernels in it, as text.
+tar -C "$bundle" --remove-files -czf "$bundle/programs.tar.gz" bin plugins
 
 cat >"$bundle/env.sh" <<'TXT'
 # shellcheck shell=bash
-# Sourced: unpacks the GStreamer runtime, once, and makes programs use it.
+# Sourced: unpacks the programs and the GStreamer runtime, once, and makes the former use the latter.
 bundle=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ -d "$bundle/bin" ] || tar -C "$bundle" -xzf "$bundle/programs.tar.gz"
 runtime=${TMPDIR:-/tmp}/cudaconv-gst-$(cksum <"$bundle/gst.tar.gz" | cut -d' ' -f1)
 if [ ! -d "$runtime" ]; then
   mkdir "$runtime.new"

@@ -36,7 +36,8 @@ valgrind_suite() {
     sed -n 's/.*"name":"gstcudaconv".*"executable":"\([^"]*\)".*/\1/p' | tail -1)
   say 'memcheck: random cases, sizes of 1 to 200 in any memory (takes minutes)'
   # A valgrind without AVX-512 tells programs that the processor has none, and AVX2 is tried.
-  PROPTEST_CASES=${PROPTEST_CASES:-12} memcheck "$formats" --test-threads=1 random:: metamorphic::
+  export PROPTEST_CASES=${PROPTEST_CASES:-12}
+  memcheck "$formats" --test-threads=1 random:: metamorphic::
   say 'memcheck: vector code and scalar code of the CPU engine'
   memcheck "$library" --test-threads=1 engine::cpu::equivalence::
   say 'memcheck: clean'

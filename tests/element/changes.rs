@@ -9,7 +9,7 @@ use gst_controller::prelude::*;
 use crate::common::frames::{filled, flat_value, gray, gray_of, pts};
 use crate::common::pads::{Pads, texts};
 use crate::common::watchdog::watched;
-use crate::common::{Random, cudaconv, raising};
+use crate::common::{Random, cudaconv, raising, stats};
 
 /// The levels of the frames that came out.
 fn levels(pads: &Pads, caps: &gst::Caps) -> Vec<u8> {
@@ -152,6 +152,48 @@ fn a_change_that_cannot_be_done_never_passes_frames_unfiltered() {
         assert!(told.len() < 3, "no flood: {told:?}");
         for level in levels(&pads, &caps) {
             assert_eq!(level, 51, "the old filter or nothing");
+        }
+    });
+}
+
+/// Reported: another way of computing takes a restart, or loses the frames on the way to it.
+#[test]
+fn ways_of_computing_change_in_mid_stream() {
+    watched(|| {
+        let caps = gray_of(64, 48);
+        let pads = Pads::around(raising());
+        pads.element.set_property_from_str("kernel", "unsharp");
+        pads.element.set_property("radius", 3i32);
+        pads.begin(&caps);
+        let mut pushed = 0;
+        for (method, precision, told) in [
+            ("fft", "fp32", "fft"),
+            ("separable", "fp32", "separable"),
+            ("auto", "fp16", ", fp"),
+            ("fft", "fp32", "fft"),
+        ] {
+            // Both go together in every order of these.
+            pads.element.set_property_from_str("precision", "fp32");
+            pads.element.set_property_from_str("method", method);
+            pads.element.set_property_from_str("precision", precision);
+            // As many frames as it takes until all that it needs is loaded.
+            loop {
+                let frame = filled(&caps, pushed, 77);
+                assert_eq!(pads.src.push(frame), Ok(gst::FlowSuccess::Ok));
+                pushed += 1;
+                pads.wait_buffers(pushed as usize);
+                let method: String = stats(&pads.element).get("method").expect("a method");
+                if method.contains(told) {
+                    break;
+                }
+            }
+        }
+        for (number, level) in levels(&pads, &caps).into_iter().enumerate() {
+            assert_eq!(level, 78, "frame {number}");
+        }
+        let messages = pads.messages();
+        for kind in [gst::MessageType::Error, gst::MessageType::Warning] {
+            assert_eq!(texts(&messages, kind), Vec::<String>::new());
         }
     });
 }

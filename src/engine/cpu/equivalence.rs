@@ -203,7 +203,9 @@ fn bilaterals_are_those_of_the_scalar_path() {
         any::<u64>(),
     );
     let (mut samples, mut differing) = ([0; 2], [0; 2]);
-    for _ in 0..100 {
+    // Fewer where fewer are asked for, as under valgrind.
+    let cases = ProptestConfig::default().cases.min(100);
+    for _ in 0..cases {
         let (mut spec, space, color, shape, seed) =
             strategy.new_tree(&mut runner).unwrap().current();
         (spec.sigma_space, spec.sigma_color) = (space, color);
@@ -226,6 +228,9 @@ fn bilaterals_are_those_of_the_scalar_path() {
         }
     }
     println!("{differing:?} of {samples:?} samples differ");
+    if cases < 100 {
+        return;
+    }
     assert!(samples[0] > 100_000 && samples[1] > 20_000);
     assert!(differing[0] * 5_000 <= samples[0]);
     assert!(differing[1] * 200 <= samples[1]);
@@ -294,6 +299,9 @@ fn sums_of_outer_products_are_those_of_the_scalar_path() {
         }
     }
     println!("{differing:?} of {samples:?} samples differ");
+    if cases < 100 {
+        return;
+    }
     assert!(samples[0] > 100_000 && samples[1] > 20_000);
     assert!(differing[0] * 1_000 <= samples[0]);
     assert!(differing[1] * 100 <= samples[1]);
