@@ -26,11 +26,11 @@ pub(super) fn check(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> Result<
 
 /// What of the settings does not go with weights of 16 bits.
 fn obstacle(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> Option<String> {
-    let filtered = jobs.iter().find_map(|job| match job.operation {
-        Operation::None | Operation::Correlate(_) => None,
-        Operation::Magnitude { .. } | Operation::Bilateral(_) => Some(job),
-    });
-    if filtered.is_some() {
+    let other = |job: &Job| match job.operation {
+        Operation::None | Operation::Correlate(_) => false,
+        Operation::Magnitude { .. } | Operation::Bilateral(_) => true,
+    };
+    if jobs.iter().any(other) {
         return Some(format!("kernel={}", spec.kernel.nick()));
     }
     // A method that is asked for by name is one of fp32, or approximate in its own way.

@@ -299,9 +299,6 @@ fn sums_of_outer_products_are_those_of_the_scalar_path() {
         }
     }
     println!("{differing:?} of {samples:?} samples differ");
-    if cases < 100 {
-        return;
-    }
     assert!(samples[0] > 100_000 && samples[1] > 20_000);
     assert!(differing[0] * 1_000 <= samples[0]);
     assert!(differing[1] * 100 <= samples[1]);
