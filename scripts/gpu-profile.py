@@ -29,17 +29,21 @@ METRICS = [
     ("registers", "launch__registers_per_thread"),
 ]
 # Launches that bring up clocks and caches.
-WARM = 60
+WARM = 20
 
 
 def profile(ncu, program, kernel):
     """The value and unit of each metric."""
     metrics = ",".join(metric for _, metric in METRICS)
     command = [ncu, "--csv", "--page", "raw", "--clock-control", "none", "--launch-skip", str(WARM), "--launch-count", "1"]
+    # It would go on to time thousands of launches, each of them through the profiler.
+    command += ["--kill", "on"]
     command += ["--metrics", metrics, program, "--kernel", *kernel]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     rows = [row for row in csv.reader(done.stdout.splitlines()) if len(row) > len(METRICS)]
-    names, units, values = rows[0], rows[1], rows[2]
+    if len(rows) < 3:
+        sys.exit(f"ncu found nothing of {' '.join(kernel)}:\n{done.stdout[-500:]}{done.stderr[-500:]}")
+    names, units, values = rows[:3]
     return {name: (value.replace(",", ""), unit) for name, unit, value in zip(names, units, values)}
 
 
