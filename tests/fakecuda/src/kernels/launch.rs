@@ -28,7 +28,7 @@ pub enum Filter {
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
     filter: Filter,
-    rounds_weights: bool,
+    by_halves: bool,
     samples: Samples,
     /// Those of the frame, of packed 4:2:2 luma, chroma and padding apart.
     jobs: Vec<Job>,
@@ -97,7 +97,7 @@ impl Launch {
         }
         Launch {
             filter,
-            rounds_weights: kernel.rounds_weights(),
+            by_halves: kernel.weights() == Weights::Halves,
             samples,
             jobs,
             planes,
@@ -174,7 +174,7 @@ impl Launch {
             };
             let alpha = alpha.as_ref().filter(|_| Some(index) != alpha_index);
             let results = match &self.filter {
-                Filter::Linear(launch) if self.rounds_weights => {
+                Filter::Linear(launch) if self.by_halves => {
                     halves::filter(launch, own, plane.channel.zero, width, height)
                 }
                 Filter::Linear(launch) => {
