@@ -145,7 +145,7 @@ fn a_stream_of_another_context_is_a_fault() {
 }
 
 const PTX: &str = "//\n.version 8.2\n.target sm_75\n.address_size 64\n\n\
-    .visible .entry convolve_naive_u8(\n\t.param .align 8 .b8 convolve_naive_u8_param_0[2448]\n)\n\
+    .visible .entry convolve_naive_u8(\n\t.param .align 8 .b8 convolve_naive_u8_param_0[2976]\n)\n\
     {\n\tret;\n}\n";
 
 #[test]
@@ -199,8 +199,8 @@ fn ptx_for_a_newer_driver_is_refused_with_a_log() {
 
 #[test]
 fn a_kernel_whose_parameter_has_another_size_is_a_fault() {
-    on_test_driver!(violates "takes 2440 bytes, the host hands over 2448", || {
+    on_test_driver!(violates "takes 2968 bytes, the host hands over 2976", || {
         context();
-        let _ = load(&PTX.replace("2448", "2440"));
+        let _ = load(&PTX.replace("2976", "2968"));
     });
 }

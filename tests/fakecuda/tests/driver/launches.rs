@@ -13,9 +13,9 @@ use crate::support::*;
 use crate::{ok, on_test_driver};
 
 const PTX: &str = "//\n.version 8.2\n.target sm_75\n.address_size 64\n\n\
-    .visible .entry convolve_naive_u8(\n\t.param .align 8 .b8 convolve_naive_u8_param_0[2448]\n)\n\
+    .visible .entry convolve_naive_u8(\n\t.param .align 8 .b8 convolve_naive_u8_param_0[2976]\n)\n\
     {\n\tret;\n}\n\
-    .visible .entry separable_u8_r1(\n\t.param .align 8 .b8 separable_u8_r1_param_0[2448]\n)\n\
+    .visible .entry separable_u8_r1(\n\t.param .align 8 .b8 separable_u8_r1_param_0[2976]\n)\n\
     {\n\tret;\n}\n";
 const KERNEL: Kernel = Kernel::ConvolveNaiveU8;
 const WIDTH: usize = 37;
