@@ -13,7 +13,7 @@ use crate::violation;
 /// Ends the process when `kernel` cannot compute what is asked of it.
 pub fn check(kernel: Kernel, filter: &Filter) {
     let frame = filter.frame();
-    let either = matches!(kernel, Kernel::BilateralFastU8 | Kernel::ConvolveFft);
+    let either = kernel == Kernel::ConvolveFft;
     if !either && takes_words(kernel) != (frame.sample != sample::U8) {
         violation!("{} for samples of kind {}", kernel.name(), frame.sample);
     }
@@ -27,7 +27,10 @@ fn takes_words(kernel: Kernel) -> bool {
     use Kernel::*;
     matches!(
         kernel,
-        ConvolveNaiveU16
+        BilateralFastU16
+            | BilateralFastLowU16
+            | BilateralFastLowestU16
+            | ConvolveNaiveU16
             | ConvolveTileU16
             | SeparableU16
             | Direct3U16
