@@ -6,11 +6,28 @@ use gstcudaconv::filter::spec::{Border, Kernel, Method, Planes};
 use crate::exact::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
 
+fn custom(matrix: &str) -> FilterSpec {
+    FilterSpec {
+        kernel: Kernel::Custom,
+        matrix: Some(matrix.parse().expect("a matrix")),
+        ..FilterSpec::default()
+    }
+}
+
+/// What `auto` gives is compared, byte for byte.
+fn same_bytes(interlaced: bool) -> Frames {
+    Frames {
+        methods: &[Method::Auto],
+        interlaced,
+        tolerance: 0,
+    }
+}
+
 #[test]
 fn full_kernels_of_every_shape() {
     let Some(engines) = engines() else { return };
     let mut tally = Tally::default();
-    let custom = |width: usize, height: usize, unit: f32| {
+    let of_size = |width: usize, height: usize, unit: f32| {
         let row = |y: usize| {
             let weights = (0..width).map(|x| ((y * width + x) * 29 % 97) as f32 - 40.0);
             let weights = weights.map(|weight| format!("{} ", weight * unit));
@@ -18,10 +35,8 @@ fn full_kernels_of_every_shape() {
         };
         let rows: Vec<String> = (0..height).map(row).collect();
         FilterSpec {
-            kernel: Kernel::Custom,
-            matrix: Some(rows.join(";").parse().expect("a matrix")),
             divisor: (width * height * 8) as f64 * f64::from(unit),
-            ..FilterSpec::default()
+            ..custom(&rows.join(";"))
         }
     };
     let shapes = [
@@ -55,14 +70,15 @@ fn full_kernels_of_every_shape() {
                     border,
                     border_value: 77.0,
                     bias: index as f64,
-                    ..custom(across, down, unit)
+                    ..of_size(across, down, unit)
                 };
-                let frames = Frames {
-                    methods: &[Method::Auto],
-                    interlaced: turn % 2 == 1,
-                    tolerance: 0,
-                };
-                compare_by(&mut tally, &engines, &spec, &layout, frames);
+                compare_by(
+                    &mut tally,
+                    &engines,
+                    &spec,
+                    &layout,
+                    same_bytes(turn % 2 == 1),
+                );
             }
         }
     }
@@ -84,17 +100,10 @@ fn results_between_two_codes() {
         for tail in ["0.00000001", "-0.00000003", "0.0000004"] {
             let matrix = format!("0 0 0; 0 0.5 0; 0 0 {tail}");
             let spec = FilterSpec {
-                kernel: Kernel::Custom,
-                matrix: Some(matrix.parse().expect("a matrix")),
                 divisor: 1.0,
-                ..FilterSpec::default()
+                ..custom(&matrix)
             };
-            let frames = Frames {
-                methods: &[Method::Auto],
-                interlaced: false,
-                tolerance: 0,
-            };
-            compare_by(&mut tally, &engines, &spec, &layout, frames);
+            compare_by(&mut tally, &engines, &spec, &layout, same_bytes(false));
         }
     }
     tally.report("between two codes");
@@ -108,18 +117,11 @@ fn planes_to_which_different_numbers_are_added() {
     let layout = support::layout(gst_video::VideoFormat::Y444, 150, 66);
     for bias in [-300.0, 384.0, 600.0, 100_000.0] {
         let spec = FilterSpec {
-            kernel: Kernel::Custom,
-            matrix: Some("1 2 3; 4 5 6; 7 8 0.1234567".parse().expect("a matrix")),
             planes: Planes::All,
             bias,
-            ..FilterSpec::default()
+            ..custom("1 2 3; 4 5 6; 7 8 0.1234567")
         };
-        let frames = Frames {
-            methods: &[Method::Auto],
-            interlaced: false,
-            tolerance: 0,
-        };
-        compare_by(&mut tally, &engines, &spec, &layout, frames);
+        compare_by(&mut tally, &engines, &spec, &layout, same_bytes(false));
     }
     tally.report("different biases");
 }
