@@ -279,6 +279,17 @@ impl Taps {
         }
     }
 
+    /// The horizontal and the vertical coefficients, of what is one outer product.
+    pub fn lines(&self) -> Option<(&[f32], &[f32])> {
+        match self {
+            Taps::Separable {
+                horizontal,
+                vertical,
+            } => Some((horizontal, vertical)),
+            Taps::Full { .. } | Taps::Sum(_) => None,
+        }
+    }
+
     /// The coefficients as they are stored.
     fn iter(&self) -> impl Iterator<Item = f32> + '_ {
         let lines: Vec<&[f32]> = match self {

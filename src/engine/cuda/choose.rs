@@ -1,14 +1,16 @@
 //! Which kernel computes a job of a plan.
 
-use super::abi::band::{Bands, MOST_OFFSET};
-use super::abi::halves::{self, MOST_GAIN};
-use super::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
+mod matrix_units;
+
 use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::{Border, Distance, Precision};
+use matrix_units::{by_bands, by_halves, by_matrices, by_rough_bands};
+
+pub use matrix_units::bands;
 
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
@@ -237,7 +239,7 @@ fn adds_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
 }
 
 fn is_separable(operation: &Operation) -> bool {
-    let separable = |kernel: &Correlation| matches!(kernel.taps, Taps::Separable { .. });
+    let separable = |kernel: &Correlation| kernel.taps.lines().is_some();
     match operation {
         Operation::Correlate(kernel) => separable(kernel),
         Operation::Magnitude { x, y } => separable(x) && separable(y),
@@ -289,163 +291,6 @@ fn separable_of_words(layout: &Layout, job: &Job) -> Option<Kernel> {
         5..=8 => Some(Kernel::SeparableU16R8),
         _ => None,
     }
-}
-
-/// The kernel on the matrix units that computes `job`, if its sums are whole numbers.
-fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
-    let Operation::Correlate(kernel) = &job.operation else {
-        return None;
-    };
-    let Taps::Separable {
-        horizontal,
-        vertical,
-    } = &kernel.taps
-    else {
-        return None;
-    };
-    let (rx, ry) = radius(&job.operation);
-    let max_code = layout.max_code() as f32;
-    let are_bytes = |weights: &[f32]| weights.iter().all(|weight| (0.0..=255.0).contains(weight));
-    let can = is_in_rows(layout, job)
-        && rx.max(ry) <= MATRIX_RADIUS
-        && are_bytes(horizontal)
-        && are_bytes(vertical)
-        && horizontal.iter().sum::<f32>() <= MATRIX_SUM
-        && kernel.sums_are_whole(max_code);
-    if !can {
-        return None;
-    }
-    let is_small = kernel.taps.sum() * f64::from(max_code) < f64::from(1 << 23);
-    Some(match (leaves_whole_numbers(kernel, job), is_small) {
-        (true, true) => Kernel::SeparableMatrixU8,
-        (true, false) => Kernel::SeparableMatrixLargeU8,
-        (false, _) => Kernel::SeparableMatrixDividedU8,
-    })
-}
-
-/// The kernel on the matrix units that computes `job` with weights rounded to float16, if it is separable, of
-/// bytes, and errors do not grow much.
-fn by_halves(
-    algorithm: Algorithm,
-    layout: &Layout,
-    job: &Job,
-    capability: Capability,
-) -> Option<Kernel> {
-    let (Algorithm::Separable, Operation::Correlate(kernel)) = (algorithm, &job.operation) else {
-        return None;
-    };
-    let Taps::Separable {
-        horizontal,
-        vertical,
-    } = &kernel.taps
-    else {
-        return None;
-    };
-    let can = layout.sample == Sample::U8
-        && is_in_rows(layout, job)
-        && !job.premultiply
-        && edge_is_code(layout, job)
-        && halves::gain(horizontal, vertical, kernel.divisor) <= MOST_GAIN;
-    let channels = match job.group.is_packed(1) {
-        true => job.group.channels.len(),
-        false => 1,
-    };
-    let (rx, ry) = radius(&job.operation);
-    let reaches = |kernel: &Kernel| {
-        let most = kernel.halves().map(|reach| reach.samples(channels));
-        most.is_some_and(|(across, down)| rx <= across && ry <= down)
-    };
-    [Kernel::SeparableHalfU8, Kernel::SeparableHalfWideU8]
-        .into_iter()
-        .find(reaches)
-        .filter(|kernel| can && capability >= kernel.module().needed_capability())
-}
-
-/// The kernel on the matrix units that computes `job`, if it is not separable and its weights have few digits.
-fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
-    let kernels = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixNearU8];
-    one_of_bands(&kernels, layout, job, capability)
-}
-
-/// The same with weights that may be rounded to digits.
-fn by_rough_bands(
-    algorithm: Algorithm,
-    layout: &Layout,
-    job: &Job,
-    capability: Capability,
-) -> Option<Kernel> {
-    let kernels = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixRoughU8];
-    (algorithm == Algorithm::Tile)
-        .then(|| one_of_bands(&kernels, layout, job, capability))
-        .flatten()
-}
-
-fn one_of_bands(
-    kernels: &[Kernel],
-    layout: &Layout,
-    job: &Job,
-    capability: Capability,
-) -> Option<Kernel> {
-    let Operation::Correlate(kernel) = &job.operation else {
-        return None;
-    };
-    let filtered = (job.actions.iter()).filter(|action| matches!(action, Action::Filter { .. }));
-    let whole_levels = (job.actions.iter()).all(|action| match action {
-        Action::Filter { zero, .. } => zero.fract() == 0.0,
-        Action::Copy | Action::Fill(_) => true,
-    });
-    let needs = Needs {
-        others: match job.group.is_packed(1) {
-            true => filtered.count().saturating_sub(1),
-            false => 0,
-        },
-        ..Needs::default()
-    };
-    let can = layout.sample == Sample::U8
-        && is_in_rows(layout, job)
-        && !job.premultiply
-        && edge_is_code(layout, job)
-        && whole_levels;
-    let small_offsets = (job.actions.iter()).all(|action| match action {
-        Action::Filter { offset, .. } => offset.abs() <= MOST_OFFSET,
-        Action::Copy | Action::Fill(_) => true,
-    });
-    let mut kernels = kernels.iter().copied().filter(|_| can);
-    kernels.find(|by_bands| {
-        capability >= by_bands.module().needed_capability()
-            && by_bands.fits(radius(&job.operation), needs)
-            && (*by_bands == Kernel::ConvolveMatrixU8 || small_offsets)
-            && bands(*by_bands, kernel).is_some()
-    })
-}
-
-/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples.
-pub fn bands(kernel: Kernel, correlation: &Correlation) -> Option<Bands> {
-    let Taps::Full { weights, .. } = &correlation.taps else {
-        return None;
-    };
-    match kernel {
-        Kernel::ConvolveMatrixU8 => Bands::whole(weights),
-        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor),
-        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, correlation.divisor),
-        _ => None,
-    }
-}
-
-/// Whether sums of code values are divided by a power of two, and a whole number is added to the quotient,
-/// so that one rounding of both together is as good as one after each.
-fn leaves_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
-    let divisor = kernel.divisor;
-    let power_of_two = divisor.to_bits() & 0x7f_ffff == 0;
-    let is_whole = |action: &Action| match *action {
-        Action::Filter { zero, offset, .. } => {
-            let level = f64::from(zero) * kernel.taps.sum() / f64::from(divisor);
-            let added = f64::from(offset) - level;
-            added.fract() == 0.0 && added.abs() <= 1024.0
-        }
-        Action::Copy | Action::Fill(_) => true,
-    };
-    power_of_two && (1.0..=65536.0).contains(&divisor) && job.actions.iter().all(is_whole)
 }
 
 /// The fastest kernel that computes the bilateral `job`.

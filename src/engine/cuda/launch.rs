@@ -160,10 +160,8 @@ impl Launches {
             Operation::Correlate(correlation) => convolve_parameter(&[correlation], kernel.form()),
             Operation::Magnitude { x, y } => convolve_parameter(&[x, y], kernel.form()),
         };
-        let digits = match kernel.weights() {
-            Weights::Bands => add_digits(&mut parameter, kernel, &job.operation)?,
-            _ => Vec::new(),
-        };
+        let in_device_memory =
+            self.weights_in_device_memory(&mut parameter, kernel, job, weights)?;
         // Kernels read lines of weights four at a time.
         self.weights
             .resize(self.weights.len().next_multiple_of(4), 0);
@@ -177,33 +175,47 @@ impl Launches {
             },
             first_weight: self.weights.len(),
         });
-        match kernel.weights() {
-            Weights::Device => (self.weights).extend(weights.iter().map(|weight| weight.to_bits())),
-            Weights::Matrices => self.weights.extend(matrices(&job.operation)),
+        self.weights.extend(in_device_memory);
+        Ok(())
+    }
+
+    /// What `kernel` reads from device memory of `job`, whose plain weights are `weights`. Says in `parameter` what
+    /// it means.
+    ///
+    /// # Errors
+    /// Where the kernel does not take as many weights, or none such.
+    fn weights_in_device_memory(
+        &self,
+        parameter: &mut Parameter,
+        kernel: Kernel,
+        job: &Job,
+        weights: Vec<f32>,
+    ) -> Result<Vec<u32>, String> {
+        let count = weights.len();
+        let plain = weights.into_iter().map(f32::to_bits);
+        Ok(match kernel.weights() {
+            Weights::Device => plain.collect(),
+            Weights::Matrices => matrices(&job.operation),
             Weights::Halves => {
-                let reach = kernel
-                    .halves()
-                    .expect("such a kernel says how far it reaches");
-                self.weights.extend(halves(&job.operation, reach));
+                let reach = kernel.halves();
+                halves(
+                    &job.operation,
+                    reach.expect("such a kernel says how far it reaches"),
+                )
             }
             Weights::Bands => {
-                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
-                self.weights.extend(digits);
+                let digits = add_digits(parameter, kernel, &job.operation)?;
+                plain.chain(digits).collect()
             }
             Weights::Spectrum => {
-                (self.weights).extend(weights.iter().map(|weight| weight.to_bits()));
-                self.weights
-                    .extend(spectrum(job, self.plan.layout.max_code()));
+                let spectrum = spectrum(job, self.plan.layout.max_code());
+                plain.chain(spectrum).collect()
             }
-            Weights::Inline if weights.len() > LINEAR_WEIGHTS => {
-                return Err(format!(
-                    "{} weights; a launch takes {LINEAR_WEIGHTS}",
-                    weights.len()
-                ));
+            Weights::Inline if count > LINEAR_WEIGHTS => {
+                return Err(format!("{count} weights; a launch takes {LINEAR_WEIGHTS}"));
             }
-            Weights::Inline => (),
-        }
-        Ok(())
+            Weights::Inline => Vec::new(),
+        })
     }
 
     /// Fills in what all jobs have in common.

@@ -165,33 +165,23 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
     (Parameter::Convolve(launch), weights)
 }
 
-/// The weights of a correlation, rounded to float16, as a kernel that reaches as far as `reach` takes
-/// them; nothing of other operations.
+/// The weights of a separable correlation, rounded to float16, as a kernel that reaches as far as `reach` takes them;
+/// nothing of other operations.
 pub fn halves(operation: &Operation, reach: Reach) -> Vec<u32> {
     match operation {
-        Operation::Correlate(Correlation {
-            taps:
-                Taps::Separable {
-                    horizontal,
-                    vertical,
-                },
-            divisor,
-        }) => Matrices::new(horizontal, vertical, *divisor).table(reach),
+        Operation::Correlate(Correlation { taps, divisor }) => (taps.lines())
+            .map(|(across, down)| Matrices::new(across, down, *divisor).table(reach))
+            .unwrap_or_default(),
         _ => Vec::new(),
     }
 }
 
-/// The weights of a separable kernel as the matrix units take them; nothing of other operations.
+/// The weights of a separable correlation as the matrix units take them; nothing of other operations.
 pub fn matrices(operation: &Operation) -> Vec<u32> {
     match operation {
-        Operation::Correlate(Correlation {
-            taps:
-                Taps::Separable {
-                    horizontal,
-                    vertical,
-                },
-            ..
-        }) => abi::matrix::table(horizontal, vertical),
+        Operation::Correlate(Correlation { taps, .. }) => (taps.lines())
+            .map(|(across, down)| abi::matrix::table(across, down))
+            .unwrap_or_default(),
         _ => Vec::new(),
     }
 }

@@ -1,0 +1,159 @@
+//! Kernels on the matrix units.
+
+use super::*;
+
+#[test]
+fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
+    assert_eq!(
+        kernels(Format::Nv12, &of(Gauss7)),
+        [SeparableMatrixU8, SeparableMatrixU8]
+    );
+    assert_eq!(
+        kernels(Format::Gray8, &of(Gauss9)),
+        [SeparableMatrixLargeU8]
+    );
+    // Divided by 25.
+    assert_eq!(
+        kernels(Format::Gray8, &of(Box5)),
+        [SeparableMatrixDividedU8]
+    );
+    let biased = FilterSpec {
+        bias: 0.5,
+        ..of(Gauss5)
+    };
+    assert_eq!(kernels(Format::Rgba, &biased), [SeparableMatrixDividedU8]);
+    // Weights below zero, fractions.
+    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    let sigma = FilterSpec {
+        sigma: 1.3,
+        radius: 4,
+        ..of(Gauss)
+    };
+    assert_eq!(kernels(Format::Gray8, &sigma), [SeparableU8R4]);
+}
+
+#[test]
+fn full_kernels_go_to_the_matrix_units() {
+    let custom = |matrix: &str| FilterSpec {
+        matrix: matrix.parse().ok(),
+        ..of(Custom)
+    };
+    let small = custom("1 2 3; 4 5 6; 7 8 10");
+    assert_eq!(kernels(Format::Gray8, &small), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Nv12, &small), [ConvolveMatrixU8; 2]);
+    assert_eq!(kernels(Format::Rgb, &small), [ConvolveMatrixU8]);
+    assert_eq!(
+        kernels_on((7, 5), Format::Gray8, (64, 48), &small),
+        [ConvolveTileU8]
+    );
+    // Samples with others in between, 16 bits, premultiplication.
+    let of_five = custom("1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1");
+    assert_eq!(kernels(Format::Yuy2, &of_five), [ConvolveTileU8; 2]);
+    assert_eq!(kernels(Format::Gray16Le, &of_five), [ConvolveTileU16]);
+    // Of sums up to 2^24 every digit counts, of others as many as decide.
+    let large = |weight: i32| custom(&format!("1 2 3; 4 5 6; 7 8 {weight}"));
+    assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Gray8, &large(65_700)), [ConvolveMatrixU8]);
+    assert_eq!(
+        kernels(Format::Gray8, &large(65_800)),
+        [ConvolveMatrixNearU8]
+    );
+    // What is added to luma alone leaves too little of a float32.
+    let raised = FilterSpec {
+        bias: 100_000.0,
+        planes: spec::Planes::All,
+        ..large(65_800)
+    };
+    assert_eq!(
+        kernels(Format::Y444, &raised),
+        [ConvolveTileU8, ConvolveMatrixNearU8, ConvolveMatrixNearU8]
+    );
+    // Results of a thousand times the contrast lie between two codes too often.
+    let contrast = FilterSpec {
+        divisor: 0.001,
+        ..custom("0.1234567 -1 2; 1 0 -2; 1 -1 0")
+    };
+    assert_eq!(kernels(Format::Gray8, &contrast), [ConvolveTileU8]);
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..custom("1 2 3; 4 5 6; 7 8 10")
+    };
+    assert_eq!(kernels(Format::Rgba, &premultiplied), [ConvolveTileU8]);
+    // As many channels as there is room for.
+    let weights = (0..31 * 31).map(|at| format!("{} ", at * 29 % 17));
+    let largest = custom(&weights.collect::<String>());
+    assert_eq!(kernels(Format::Gray8, &largest), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Rgba, &largest), [ConvolveMatrixU8]);
+    let with_alpha = FilterSpec {
+        alpha: spec::Alpha::Filter,
+        ..largest
+    };
+    assert_eq!(kernels(Format::Rgba, &with_alpha), [ConvolveTileU8]);
+}
+
+/// The kernels of the jobs of a plan for 64x48 pixels with `precision=fp16`.
+fn lower(capability: Capability, format: Format, spec: &FilterSpec) -> Vec<Kernel> {
+    gst::init().unwrap();
+    let info = gst_video::VideoInfo::builder(format, 64, 48).build();
+    let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
+    let spec = FilterSpec {
+        precision: Precision::Fp16,
+        ..spec.clone()
+    };
+    let plan = Plan::new(&spec, &layout, &ABILITIES).unwrap();
+    let jobs = plan.jobs.iter();
+    jobs.map(|job| super::super::of(&plan, job, capability).unwrap())
+        .collect()
+}
+
+#[test]
+fn rounded_weights_are_for_separable_kernels_of_bytes() {
+    let ampere = |format, spec: &FilterSpec| lower((8, 0), format, spec);
+    let gauss = |radius| FilterSpec {
+        radius,
+        ..of(Gauss)
+    };
+    assert_eq!(ampere(Format::Gray8, &of(Gauss7)), [SeparableHalfU8]);
+    assert_eq!(ampere(Format::Nv12, &gauss(7)), [SeparableHalfU8; 2]);
+    for format in [Format::Rgba, Format::Rgb] {
+        assert_eq!(ampere(format, &gauss(8)), [SeparableHalfU8]);
+        assert_eq!(ampere(format, &gauss(9)), [SeparableHalfWideU8]);
+        assert_eq!(ampere(format, &gauss(16)), [SeparableHalfWideU8]);
+        assert_eq!(ampere(format, &gauss(17)), [SeparableU8]);
+    }
+    // Half the taps on half the grid.
+    let planar = [SeparableHalfWideU8, SeparableHalfU8, SeparableHalfU8];
+    assert_eq!(ampere(Format::I420, &gauss(16)), planar);
+    let custom = |matrix: &str, divisor| FilterSpec {
+        matrix: Some(matrix.parse().unwrap()),
+        divisor,
+        ..of(Custom)
+    };
+    let fractions = custom("-0.31 0.7 1.1 0.7 0.1;", 0.0);
+    assert_eq!(ampere(Format::Gray8, &fractions), [SeparableHalfU8]);
+    // Four times at most.
+    assert_eq!(
+        ampere(Format::Gray8, &custom("1 2 1 2 2;", 2.0)),
+        [SeparableHalfU8]
+    );
+    assert_eq!(
+        ampere(Format::Gray8, &custom("1 2 1 2 3;", 2.0)),
+        [SeparableMatrixU8]
+    );
+    // Exact and as fast, of another rank, premultiplied, in no rows, for older devices.
+    assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3U8]);
+    assert_eq!(
+        ampere(
+            Format::Gray8,
+            &custom("1 0 2 0 0; 0 1 0 0 0; 3 0 0 0 1", 0.0)
+        ),
+        [ConvolveMatrixU8]
+    );
+    let premultiplied = FilterSpec {
+        alpha: spec::Alpha::Premultiply,
+        ..gauss(7)
+    };
+    assert_eq!(ampere(Format::Rgba, &premultiplied), [SeparableU8]);
+    assert_eq!(ampere(Format::Yuy2, &gauss(7)), [SeparableU8R8; 2]);
+    assert_eq!(lower((7, 5), Format::Gray8, &gauss(7)), [SeparableU8R8]);
+}
