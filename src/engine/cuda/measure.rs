@@ -1,7 +1,7 @@
 //! What kernels and bare copies take on the device: the floors that benchmarks compare with.
 //!
-//! Everything is timed by events, on random data, and given as the median of several batches. Data
-//! goes round in more memory than caches hold, because frames come from the host and are cold.
+//! Everything is timed by events, on random data where nothing else is asked for, and given as the median of several
+//! batches. Data goes round in more memory than caches hold, because frames come from the host and are cold.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -69,6 +69,15 @@ pub struct LoadedModule {
     pub name: &'static str,
     pub load_time: Duration,
     pub kernels: Vec<KernelResources>,
+}
+
+/// What is in the frames that kernels are timed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picture {
+    /// Random bytes.
+    Noise,
+    /// All bytes the same.
+    Level(u8),
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -228,17 +237,30 @@ pub(super) fn run_of(bytes: usize) -> Rows {
 }
 
 impl CudaEngine {
-    /// What the kernels of one frame of `plan` take.
+    /// What the kernels of one frame of `plan` take on noise.
     ///
     /// # Errors
     /// When the plan cannot be computed, or the device fails.
     pub fn time_kernels(&self, plan: &Arc<Plan>) -> Result<Duration, EngineError> {
-        self.time_kernels_by(plan, Effort::Thorough)
+        self.time_kernels_by(plan, Picture::Noise, Effort::Thorough)
+    }
+
+    /// The same on frames of `picture`.
+    ///
+    /// # Errors
+    /// As [`time_kernels`](Self::time_kernels).
+    pub fn time_kernels_on(
+        &self,
+        picture: Picture,
+        plan: &Arc<Plan>,
+    ) -> Result<Duration, EngineError> {
+        self.time_kernels_by(plan, picture, Effort::Thorough)
     }
 
     pub(super) fn time_kernels_by(
         &self,
         plan: &Arc<Plan>,
+        picture: Picture,
         effort: Effort,
     ) -> Result<Duration, EngineError> {
         let program = Program::new(&self.shared, plan, self.launches(plan)?, true)?;
@@ -248,7 +270,7 @@ impl CudaEngine {
         let inputs = sets(&current, program.device_bytes())?;
         let outputs = sets(&current, program.device_bytes())?;
         let bench = Bench::new(&current, effort)?;
-        self.fill(&bench, &inputs, staging.bytes)?;
+        self.fill(&bench, &inputs, staging.bytes, picture)?;
         let time = bench.time(|stream, number| {
             let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
             let placed = |start| Placed {
@@ -263,16 +285,26 @@ impl CudaEngine {
         Ok(time)
     }
 
-    /// Noise in the first `bytes` of all `sets`.
-    fn fill(&self, bench: &Bench, sets: &[DeviceMemory], bytes: usize) -> Result<(), CudaError> {
+    /// `picture` in the first `bytes` of all `sets`.
+    fn fill(
+        &self,
+        bench: &Bench,
+        sets: &[DeviceMemory],
+        bytes: usize,
+        picture: Picture,
+    ) -> Result<(), CudaError> {
         let block = Block::pinned(&self.shared.context, bytes)?;
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for at in 0..bytes {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
+            let byte = match picture {
+                Picture::Noise => (state >> 24) as u8,
+                Picture::Level(level) => level,
+            };
             // SAFETY: the block is at least this long, and nobody else's.
-            unsafe { block.start().add(at).write((state >> 24) as u8) };
+            unsafe { block.start().add(at).write(byte) };
         }
         for set in sets {
             // SAFETY: block and set are at least this long and live until the copies are done.

@@ -8,18 +8,18 @@ mod bounds;
 mod crossovers;
 mod figures;
 mod line;
+mod trips;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use figures::Figures;
-use gst::prelude::*;
 use gstcudaconv::engine::Engine;
 use gstcudaconv::engine::cuda::CudaEngine;
+use gstcudaconv::engine::cuda::measure::Picture;
 use gstcudaconv::filter::plan::Plan;
 use gstcudaconv::filter::spec::{Kernel, Method, Precision, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
-use line::{Line, Memory};
 
 fn main() {
     gst::init().expect("GStreamer starts");
@@ -42,7 +42,7 @@ fn main() {
         return launch(&engine, &arguments[at + 1..]);
     }
     if arguments.iter().any(|argument| argument == "--round-trips") {
-        return round_trips(&engine, &mut Figures::default());
+        return trips::round_trips(&engine, &mut Figures::default());
     }
     let out = arguments.iter().position(|argument| argument == "--out");
     let out = out.and_then(|at| arguments.get(at + 1));
@@ -59,9 +59,11 @@ fn main() {
         None,
     );
     large_kernels(&engine, &mut figures);
-    round_trips(&engine, &mut figures);
-    others(&mut figures);
-    first_frame(&mut figures);
+    other_formats(&engine, &mut figures);
+    in_doubt(&engine, &mut figures);
+    trips::round_trips(&engine, &mut figures);
+    trips::others(&mut figures);
+    trips::first_frame(&mut figures);
     if let Some(file) = out {
         std::fs::write(file, figures.to_toml(&engine)).expect("the file can be written");
     }
@@ -256,6 +258,68 @@ fn large_kernels(engine: &CudaEngine, figures: &mut Figures) {
     }
 }
 
+/// The same for layouts that are not of bytes in planes or in words, and for radii without a kernel of their own.
+fn other_formats(engine: &CudaEngine, figures: &mut Figures) {
+    let of = |kernel, radius| FilterSpec {
+        kernel,
+        radius,
+        ..FilterSpec::default()
+    };
+    let auto = |figures: &mut Figures, name: &str, spec: &FilterSpec, format: &str, height: u32| {
+        let layout = layout(format, height * 16 / 9, height);
+        let floor = engine.time_device_copy(bytes(&layout));
+        let plan = Plan::new(spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
+        let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+        figures.add(
+            format!("kernel/{name}/auto/{format}/{}x{height}", layout.width),
+            microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+            "us",
+            Some(microseconds(
+                floor.unwrap_or_else(|error| panic!("{error}")),
+            )),
+        );
+    };
+    for format in ["YUY2", "RGB", "I420_10LE", "GRAY16_LE"] {
+        for name in ["gauss3", "gauss7", "gauss15", "bilateral-r7"] {
+            auto(figures, name, &filter(name), format, 1080);
+        }
+    }
+    for (format, height) in [
+        ("GRAY8", 1080),
+        ("RGBA", 1080),
+        ("P010_10LE", 1080),
+        ("RGBA", 2160),
+    ] {
+        for radius in [1, 7, 16, 32] {
+            let name = format!("box{}", 2 * radius + 1);
+            auto(figures, &name, &of(Kernel::Box, radius), format, height);
+        }
+        for radius in [4, 12, 32] {
+            let name = format!("gauss{}", 2 * radius + 1);
+            auto(figures, &name, &of(Kernel::Gauss, radius), format, height);
+        }
+    }
+}
+
+/// Kernels that compute results anew which lie midway between two code values, on frames in which all do.
+fn in_doubt(engine: &CudaEngine, figures: &mut Figures) {
+    let layout = layout("GRAY8", 1920, 1080);
+    for name in ["gauss15", "fractions15x15"] {
+        let spec = FilterSpec {
+            bias: 0.5,
+            ..filter(name)
+        };
+        let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
+        let time = engine.time_kernels_on(Picture::Level(0), &Arc::new(plan.expect("a plan")));
+        figures.add(
+            format!("kernel/{name}/auto-all-midway/GRAY8/1920x1080"),
+            microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+            "us",
+            None,
+        );
+    }
+}
+
 /// `kernel/KERNEL/fp16/FORMAT/WxH`, where weights are rounded to float16.
 fn in_halves(
     engine: &CudaEngine,
@@ -288,138 +352,5 @@ fn in_halves(
         microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
         "us",
         Some(microseconds(floor)),
-    );
-}
-
-const TRIPS: [(&str, &str, u32, u32); 7] = [
-    ("gauss3", "GRAY8", 640, 480),
-    ("gauss3", "GRAY8", 1920, 1080),
-    ("gauss3", "NV12", 1920, 1080),
-    ("gauss3", "RGBA", 1920, 1080),
-    ("gauss3", "RGBA", 3840, 2160),
-    ("bilateral-r7", "GRAY8", 1920, 1080),
-    ("bilateral-r7", "RGBA", 1920, 1080),
-];
-
-/// `roundtrip/KERNEL/FORMAT/WxH/…`: latency against upload + kernel + download one after the
-/// other, throughput against both directions of PCIe at once.
-fn round_trips(engine: &CudaEngine, figures: &mut Figures) {
-    for (name, format, width, height) in TRIPS {
-        let layout = layout(format, width, height);
-        let spec = filter(name);
-        let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
-        let kernel = engine.time_kernels(&Arc::new(plan.expect("a plan")));
-        let kernel = kernel.unwrap_or_else(|error| panic!("{error}"));
-        let copies = engine.time_copies(bytes(&layout));
-        let copies = copies.unwrap_or_else(|error| panic!("{error}"));
-        let serial = microseconds(copies.up + kernel + copies.down);
-        // A kernel longer than the copies is the slower of what runs at once.
-        let duplex = 1.0 / copies.both.max(kernel).as_secs_f64();
-        let trip = format!("roundtrip/{name}/{format}/{width}x{height}");
-        if name == "gauss3" {
-            figures.add(
-                format!("pcie/duplex-round/{format}/{width}x{height}"),
-                1.0 / copies.both_round.as_secs_f64(),
-                "fps",
-                Some(1.0 / copies.both.as_secs_f64()),
-            );
-        }
-        let element = |depth: u32| {
-            let element = gst::ElementFactory::make("cudaconv")
-                .property_from_str("backend", "cuda")
-                .property("depth", depth)
-                .property_from_str("kernel", name.split('-').next().unwrap_or(name))
-                .property("radius", spec.radius as i32);
-            element.build().expect("the element is registered")
-        };
-        let caps = line::caps(format, width, height);
-        let pinned = |depth| Line::new(element(depth), &caps, Memory::Pinned);
-        let foreign = |depth| Line::new(element(depth), &caps, Memory::Foreign);
-        let line = pinned(2);
-        figures.add(
-            format!("{trip}/latency"),
-            microseconds(line.latency()),
-            "us",
-            Some(serial),
-        );
-        println!("    {}", line.stages());
-        for (suffix, line) in [
-            ("throughput", pinned(2)),
-            ("throughput-depth3", pinned(3)),
-            ("foreign-throughput", foreign(3)),
-        ] {
-            let rate = line.throughput();
-            figures.add(format!("{trip}/{suffix}"), rate, "fps", Some(duplex));
-            println!("    {}", line.stages());
-        }
-        figures.add(
-            format!("{trip}/foreign-latency"),
-            microseconds(foreign(2).latency()),
-            "us",
-            Some(serial),
-        );
-    }
-}
-
-/// With caps between them, without which both pass frames on as they are.
-const GPU_AND_BACK: &str = "cudaupload ! video/x-raw(memory:CUDAMemory) ! cudadownload";
-
-/// GStreamer's own elements that bring frames to the GPU and back, and filter nothing.
-fn others(figures: &mut Figures) {
-    for (format, width, height) in [
-        ("GRAY8", 1920, 1080),
-        ("NV12", 1920, 1080),
-        ("RGBA", 1920, 1080),
-    ] {
-        let bin = gst::parse::bin_from_description(GPU_AND_BACK, true);
-        let (Ok(bin), Some(upload)) = (bin, gst::ElementFactory::find("cudaupload")) else {
-            println!("cudaupload and cudadownload are not installed: not compared");
-            return;
-        };
-        let caps = line::caps(format, width, height);
-        if !upload.can_sink_all_caps(&caps) {
-            println!("cudaupload does not take {format}: not compared");
-            continue;
-        }
-        let rate = Line::new(bin.upcast(), &caps, Memory::Foreign).throughput();
-        let name = format!("cudaupload-cudadownload/{format}/{width}x{height}/throughput");
-        figures.add(name, rate, "fps", None);
-    }
-}
-
-/// Later frames that the first is compared with.
-const PACED_FRAMES: usize = 31;
-/// Between two frames of a camera.
-const PACE: Duration = Duration::from_millis(33);
-
-/// The first frame after the caps, against later ones that come as far apart as a camera's: a device and
-/// processors that had nothing to do wake up for each of them.
-fn first_frame(figures: &mut Figures) {
-    let element = gst::ElementFactory::make("cudaconv").property_from_str("backend", "cuda");
-    let element = element.build().expect("the element is registered");
-    let started = Instant::now();
-    let line = Line::new(element, &line::caps("NV12", 1920, 1080), Memory::Pinned);
-    let start_up = started.elapsed();
-    let first = line.one();
-    println!("    {}", line.stages());
-    let mut later: Vec<Duration> = (0..PACED_FRAMES)
-        .map(|_| {
-            std::thread::sleep(PACE);
-            line.one()
-        })
-        .collect();
-    later.sort_unstable();
-    let steady = later[later.len() / 2];
-    figures.add(
-        "start/gauss3/NV12/1920x1080/first-frame".into(),
-        microseconds(first),
-        "us",
-        Some(microseconds(steady)),
-    );
-    figures.add(
-        "start/gauss3/NV12/1920x1080/start-up".into(),
-        microseconds(start_up) / 1e3,
-        "ms",
-        None,
     );
 }
