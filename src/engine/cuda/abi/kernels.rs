@@ -102,7 +102,8 @@ modules! {
     Direct3MagnitudeU16 = "direct3_magnitude_u16",
     Direct3Packed422 = "direct3_422",
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
-    ConvolveNaive = "convolve_naive",
+    ConvolveNaiveU8 = "convolve_naive_u8",
+    ConvolveNaiveU16 = "convolve_naive_u16",
     ConvolveMatrixU8 = "convolve_matrix_u8",
     ConvolveFft = "convolve_fft",
     ConvolveTileU8 = "convolve_tile_u8",
@@ -203,8 +204,8 @@ kernels! {
     /// The magnitude of two such.
     Direct3MagnitudePacked422 = "direct3_magnitude_422", Direct3MagnitudePacked422, Convolve, Inline, 128, OfRow(256), [32];
     /// One thread a sample, every tap from global memory: any linear kernel.
-    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaiveU8, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaiveU16, Convolve, Device, 256, Samples(32), [8];
     /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
     /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
     /// without gaps, whose addresses and strides are multiples of 16.
