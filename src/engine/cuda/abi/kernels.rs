@@ -192,7 +192,8 @@ kernels! {
     Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), [8];
     /// The same with any divisor and offset.
     Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), [8];
-    /// The magnitude of two such.
+    /// The magnitude of differences across and down by -1 0 1, each smoothed the other way by the same three
+    /// [whole numbers](super::direct3::is_gradient), not divided, and whole numbers of up to 256 added.
     Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), [8];
     /// 3 x 3 weights: packed jobs of one, two or four channels alone, whose addresses and strides are
     /// multiples of 16, without premultiplication; what lies beyond the edge is a code value.

@@ -57,7 +57,7 @@ use Kernel::*;
 use gst_video::VideoFormat as Format;
 use spec::Kernel::{
     Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Laplacian,
-    Scharr, Sobel, Unsharp,
+    Prewitt, Scharr, ScharrX, Sobel, Unsharp,
 };
 
 #[test]
@@ -66,7 +66,7 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
     let of_turing = |format, spec: &FilterSpec| kernels_on((7, 5), format, (64, 48), spec);
     assert_eq!(of_turing(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
     assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
-    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [Direct3MagnitudeU8]);
     let radius = |radius| FilterSpec {
         radius,
         ..of(Gauss)
@@ -79,6 +79,26 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
     assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
     assert_eq!(kernels(Format::Gray16Le, &radius(8)), [SeparableU16R8]);
     assert_eq!(kernels(Format::Gray16Le, &radius(9)), [SeparableU16]);
+}
+
+#[test]
+fn gradients_have_a_kernel_of_their_own_where_nothing_is_divided() {
+    for preset in [Sobel, Scharr, Prewitt] {
+        assert_eq!(kernels(Format::Rgba, &of(preset)), [Direct3MagnitudeU8]);
+        for (bias, divisor) in [(0.5, 0.0), (257.0, 0.0), (0.0, 2.0)] {
+            let other = FilterSpec {
+                bias,
+                divisor,
+                ..of(preset)
+            };
+            assert_eq!(kernels(Format::Rgba, &other), [SeparableU8R1]);
+        }
+    }
+    let raised = FilterSpec {
+        bias: -128.0,
+        ..of(Sobel)
+    };
+    assert_eq!(kernels(Format::Gray8, &raised), [Direct3MagnitudeU8]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
     };
     assert_eq!(kernels(Format::Rgba, &biased), [SeparableMatrixDividedU8]);
     // Weights below zero, fractions.
-    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    assert_eq!(kernels(Format::Gray8, &of(ScharrX)), [SeparableU8R1]);
     let sigma = FilterSpec {
         sigma: 1.3,
         radius: 4,
