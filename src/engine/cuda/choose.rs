@@ -281,6 +281,9 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
+    if is_box(layout, job) {
+        return Some(Kernel::BoxU8);
+    }
     if let Some(kernel) = by_matrices(layout, job)
         && capability >= kernel.module().needed_capability()
     {
@@ -297,6 +300,28 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
         5..=8 => Some(Kernel::SeparableU8R8),
         _ => None,
     }
+}
+
+/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
+/// picture.
+fn is_box(layout: &Layout, job: &Job) -> bool {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return false;
+    };
+    let Some((across, down)) = kernel.taps.lines() else {
+        return false;
+    };
+    let are_ones = |weights: &[f32]| weights.iter().all(|weight| *weight == 1.0);
+    let adds_nothing = |action: &Action| match *action {
+        Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
+        Action::Copy | Action::Fill(_) => true,
+    };
+    is_in_rows(layout, job)
+        && are_ones(across)
+        && are_ones(down)
+        && kernel.divisor == (across.len() * down.len()) as f32
+        && job.border != Border::Wrap
+        && job.actions.iter().all(adds_nothing)
 }
 
 /// The smallest of the kernels for few taps that computes `job`, of samples of 16 bits.

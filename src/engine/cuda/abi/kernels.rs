@@ -1,7 +1,7 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
 use super::halves::{self, Reach};
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fourier, line_length, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +58,8 @@ enum Across {
     OfRow(u32),
     /// What is right of a transformed rectangle.
     Right,
+    /// What [a strip](boxes::columns) has sums of.
+    Strip,
 }
 
 struct Description {
@@ -123,6 +125,7 @@ modules! {
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixLargeU8 = "separable_matrix_large_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
+    BoxU8 = "box_u8",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
     BilateralNaive = "bilateral_naive",
@@ -180,7 +183,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Right, Samples};
+use Across::{OfRow, PackedBytes, Right, Samples, Strip};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -252,6 +255,9 @@ kernels! {
     SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, OfRow(128), [32];
     /// The same with any divisor and anything to add.
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(128), [32];
+    /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
+    /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
+    BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, [16];
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them, packed alone.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), [64];
@@ -348,6 +354,7 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
             (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
         }
         (Samples(samples), ..) => job.width.div_ceil(samples),
+        (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
@@ -492,6 +499,7 @@ impl Kernel {
             Direct3U16 | Direct3MagnitudeU16 | SeparableU16R3 | SeparableU16R4 | SeparableU16R8
         );
         of_words
+            || self == BoxU8
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
             || matches!(self.weights(), Weights::Bands | Weights::Halves)
@@ -514,17 +522,21 @@ impl Kernel {
 
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
     fn rows_for(self, jobs: &[Job], rows: u32, radius: (usize, usize)) -> u32 {
-        if self.halves().is_none() {
+        let is_box = self == Kernel::BoxU8;
+        if !is_box && self.halves().is_none() {
             return rows;
         }
-        // Registers leave room for four blocks.
-        let slots = 4 * MULTIPROCESSORS;
+        // Registers leave room for four blocks, or five.
+        let slots = if is_box { 5 } else { 4 } * MULTIPROCESSORS;
         let columns: Vec<u32> = jobs
             .iter()
             .map(|job| tiles_across(self, job, radius))
             .collect();
         let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
-        halves::tile_height(&columns, &heights, slots)
+        match is_box {
+            true => boxes::tile_height(&columns, &heights, slots, radius.1),
+            false => halves::tile_height(&columns, &heights, slots),
+        }
     }
 
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples

@@ -103,6 +103,20 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             unless(in_rows_of_bytes(frame), "such rows");
         }
+        BoxU8 => {
+            unless(filter.is_box(), "such weights or such a divisor");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
+            unless(!adds, "an offset");
+            unless(frame.border != border::WRAP, "pictures that repeat");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+            let packed = (frame.jobs[..frame.job_count as usize].iter()).all(|job| job.packed == 1);
+            unless(packed && in_rows_of_bytes(frame), "such rows");
+        }
         SeparableHalfU8 | SeparableHalfWideU8 => {
             let reach = kernel
                 .halves()
@@ -396,6 +410,22 @@ impl Filter {
         };
         let [x, y] = &launch.kernels;
         launch.divisor == 1.0 && direct3::is_gradient(&square(x), &square(y))
+    }
+
+    /// Whether it is the mean of a rectangle.
+    fn is_box(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let taps = &launch.kernels[0];
+        let (width, height) = (taps.width as usize, taps.height as usize);
+        let first = taps.first as usize;
+        let line = width.next_multiple_of(4);
+        let weights = &launch.inline_weights[first..];
+        let mut ones = weights[..width].iter().chain(&weights[line..][..height]);
+        taps.separable == 1
+            && ones.all(|weight| *weight == 1.0)
+            && launch.divisor == (width * height) as f32
     }
 
     /// Whether small whole numbers are added to all results.
