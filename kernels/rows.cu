@@ -419,15 +419,6 @@ SMALL_KERNEL(direct3_422, 4, Packed422, 1, 1, 16, 4, 16)
 #ifdef DIRECT3_MAGNITUDE_422
 SMALL_KERNEL(direct3_magnitude_422, 6, Packed422, 1, 2, 8, 8, 32)
 #endif
-#ifdef SEPARABLE_U16_R3
-SMALL_KERNEL(separable_u16_r3, 4, Words, 3, 0, 16, 8, 16)
-#endif
-#ifdef SEPARABLE_U16_R4
-SMALL_KERNEL(separable_u16_r4, 4, Words, 4, 0, 16, 8, 16)
-#endif
-#ifdef SEPARABLE_U16_R8
-SMALL_KERNEL(separable_u16_r8, 4, Words, 8, 0, 8, 12, 32)
-#endif
 #ifdef SEPARABLE_422_R3
 SMALL_KERNEL(separable_422_r3, 4, Packed422, 3, 0, 8, 8, 32)
 #endif

@@ -2,7 +2,7 @@
 
 mod matrix_units;
 
-use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3};
+use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3, slabs};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
@@ -76,7 +76,7 @@ pub fn kernel(
         ),
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job, capability).unwrap_or(SeparableU8),
-            separable_of_words(layout, job).unwrap_or(SeparableU16),
+            by_slabs(layout, job).unwrap_or(SeparableU16),
         ),
         _ => return None,
     };
@@ -289,17 +289,7 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     {
         return Some(kernel);
     }
-    let (rx, ry) = radius(&job.operation);
-    let magnitude = matches!(job.operation, Operation::Magnitude { .. });
-    match rx.max(ry) {
-        0 | 1 => Some(Kernel::SeparableU8R1),
-        _ if magnitude => None,
-        2 => Some(Kernel::SeparableU8R2),
-        3 => Some(Kernel::SeparableU8R3),
-        4 => Some(Kernel::SeparableU8R4),
-        5..=8 => Some(Kernel::SeparableU8R8),
-        _ => None,
-    }
+    by_slabs(layout, job)
 }
 
 /// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
@@ -324,18 +314,39 @@ fn is_box(layout: &Layout, job: &Job) -> bool {
         && job.actions.iter().all(adds_nothing)
 }
 
-/// The smallest of the kernels for few taps that computes `job`, of samples of 16 bits.
-fn separable_of_words(layout: &Layout, job: &Job) -> Option<Kernel> {
-    let rows = is_in_rows(layout, job) && edge_is_code(layout, job);
-    let magnitude = matches!(job.operation, Operation::Magnitude { .. });
-    if job.premultiply || magnitude || !rows {
+/// The smallest of the kernels that go down slabs that computes `job`. They hold code values, of which those beyond
+/// the edge must be some too, and take weights in other units.
+fn by_slabs(layout: &Layout, job: &Job) -> Option<Kernel> {
+    use Kernel::*;
+    let whole_levels = (job.actions.iter()).all(|action| match action {
+        Action::Filter { zero, .. } => zero.fract() == 0.0,
+        Action::Copy | Action::Fill(_) => true,
+    });
+    let takes = |kernel: &Correlation, divisor: f32| {
+        let lines = kernel.taps.lines();
+        lines.is_some_and(|(across, down)| slabs::takes(across, down, divisor))
+    };
+    let (taken, magnitude) = match &job.operation {
+        Operation::Correlate(kernel) => (takes(kernel, kernel.divisor), false),
+        Operation::Magnitude { x, y } => (takes(x, 1.0) && takes(y, 1.0), true),
+        Operation::None | Operation::Bilateral(_) => (false, false),
+    };
+    if job.premultiply || !edge_is_code(layout, job) || !whole_levels || !taken {
         return None;
     }
     let (rx, ry) = radius(&job.operation);
-    match rx.max(ry) {
-        0..=3 => Some(Kernel::SeparableU16R3),
-        4 => Some(Kernel::SeparableU16R4),
-        5..=8 => Some(Kernel::SeparableU16R8),
+    match (layout.sample, magnitude, rx.max(ry)) {
+        (Sample::U8, true, 0..=1) => Some(SeparableMagnitudeU8),
+        (_, true, _) => None,
+        (Sample::U8, _, 0..=2) => Some(SeparableU8R2),
+        (Sample::U8, _, 3) => Some(SeparableU8R3),
+        (Sample::U8, _, 4) => Some(SeparableU8R4),
+        (Sample::U8, _, 5..=7) => Some(SeparableU8R7),
+        (Sample::U8, _, 8) => Some(SeparableU8R8),
+        (Sample::U8, _, 9..=16) => Some(SeparableU8R16),
+        (_, _, 0..=4) => Some(SeparableU16R4),
+        (_, _, 5..=8) => Some(SeparableU16R8),
+        (_, _, 9..=16) => Some(SeparableU16R16),
         _ => None,
     }
 }

@@ -171,7 +171,9 @@ impl Launches {
             parameter: self.common(parameter, &job.border),
             radius: match kernel.form() {
                 Form::Any => choose::radius(&job.operation),
-                Form::Full(side) | Form::Separable(side) => (side / 2, side / 2),
+                Form::Full(side) | Form::Separable(side) | Form::Scaled(side) => {
+                    (side / 2, side / 2)
+                }
             },
             first_weight: self.weights.len(),
         });

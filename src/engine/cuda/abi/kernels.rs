@@ -1,7 +1,7 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
 use super::halves::{self, Reach};
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed, slabs};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,14 +46,16 @@ pub enum Form {
     Full(usize),
     /// Separable, so many across and down.
     Separable(usize),
+    /// The same, [scaled](super::slabs).
+    Scaled(usize),
 }
 
 /// Samples across a tile.
 #[derive(Debug, Clone, Copy)]
 enum Across {
     Samples(u32),
-    /// As many as fill 128 bytes with the interleaved channels of a packed job, 96 for three.
-    PackedBytes,
+    /// As many as make 128 samples with the interleaved channels of a packed job, 96 for three.
+    PackedSamples,
     /// This many samples of a row of a packed job, all its channels counted, or of one channel.
     OfRow(u32),
     /// What is right of a transformed rectangle.
@@ -112,14 +114,14 @@ modules! {
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
     SeparableU16 = "separable_u16",
-    SeparableU8R1 = "separable_u8_r1",
-    SeparableU8R2 = "separable_u8_r2",
-    SeparableU8R3 = "separable_u8_r3",
     SeparableU8R4 = "separable_u8_r4",
+    SeparableU8R7 = "separable_u8_r7",
     SeparableU8R8 = "separable_u8_r8",
-    SeparableU16R3 = "separable_u16_r3",
+    SeparableU8R16 = "separable_u8_r16",
+    SeparableMagnitudeU8 = "separable_magnitude_u8",
     SeparableU16R4 = "separable_u16_r4",
     SeparableU16R8 = "separable_u16_r8",
+    SeparableU16R16 = "separable_u16_r16",
     SeparablePacked422R3 = "separable_422_r3",
     SeparablePacked422R4 = "separable_422_r4",
     SeparableMatrixU8 = "separable_matrix_u8",
@@ -183,7 +185,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Right, Samples, Strip};
+use Across::{OfRow, PackedSamples, Right, Samples, Strip};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -227,21 +229,27 @@ kernels! {
     /// Both passes fused: separable kernels up to 65 + 65 taps, and sums of them.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), [32];
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), [32];
-    /// The same up to 3 + 3 taps, and the magnitude of two such, without premultiplication; what
-    /// lies beyond the edge is a code value.
-    SeparableU8R1 = "separable_u8_r1", SeparableU8R1, Convolve, Inline, 256, PackedBytes, [30];
-    /// Up to 5 + 5 taps, one kernel.
-    SeparableU8R2 = "separable_u8_r2", SeparableU8R2, Convolve, Inline, 256, PackedBytes, [28];
-    SeparableU8R3 = "separable_u8_r3", SeparableU8R3, Convolve, Inline, 256, PackedBytes, [26];
-    SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 256, PackedBytes, [24];
-    /// Up to 17 + 17 taps.
-    SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 256, PackedBytes, [32];
-    /// 7 + 7 taps, one kernel, of jobs as [`Kernel::Direct3U16`] takes them.
-    SeparableU16R3 = "separable_u16_r3", SeparableU16R3, Convolve, Inline, 128, OfRow(128), [64];
-    /// 9 + 9 taps.
-    SeparableU16R4 = "separable_u16_r4", SeparableU16R4, Convolve, Inline, 128, OfRow(128), [64];
+    /// One kernel of 5 + 5 taps that can be [scaled](super::slabs), without premultiplication; what lies beyond the
+    /// edge is a code value, zero levels are whole.
+    SeparableU8R2 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, [32];
+    /// The same function with 7 + 7 taps.
+    SeparableU8R3 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, [32];
+    /// The same function with 9 + 9 taps.
+    SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, [32];
+    /// 15 + 15 taps.
+    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, [32];
     /// 17 + 17 taps.
-    SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, OfRow(128), [48];
+    SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 128, PackedSamples, [32];
+    /// 33 + 33 taps.
+    SeparableU8R16 = "separable_u8_r16", SeparableU8R16, Convolve, Inline, 128, PackedSamples, [32];
+    /// The magnitude of two of 3 + 3 taps.
+    SeparableMagnitudeU8 = "separable_magnitude_u8", SeparableMagnitudeU8, Convolve, Inline, 128, PackedSamples, [32];
+    /// One kernel of 9 + 9 taps.
+    SeparableU16R4 = "separable_u16_r4", SeparableU16R4, Convolve, Inline, 128, PackedSamples, [32];
+    /// 17 + 17 taps.
+    SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, PackedSamples, [32];
+    /// 33 + 33 taps.
+    SeparableU16R16 = "separable_u16_r16", SeparableU16R16, Convolve, Inline, 128, PackedSamples, [32];
     /// 7 + 7 taps, one kernel, of jobs of packed 4:2:2 alone.
     SeparablePacked422R3 = "separable_422_r3", SeparablePacked422R3, Convolve, Inline, 128, OfRow(256), [32];
     /// 9 + 9 taps.
@@ -356,9 +364,9 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
         (Samples(samples), ..) => job.width.div_ceil(samples),
         (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
-        (PackedBytes, 1, 3) => job.width.div_ceil(32),
-        (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
-        (PackedBytes, ..) => job.width.div_ceil(128),
+        (PackedSamples, 1, 3) => job.width.div_ceil(32),
+        (PackedSamples, 1, channels) => job.width.div_ceil(128 / channels),
+        (PackedSamples, ..) => job.width.div_ceil(128),
         (OfRow(samples), 1, channels) => (job.width * channels).div_ceil(samples),
         (OfRow(samples), ..) => job.width.div_ceil(samples),
     }
@@ -471,9 +479,15 @@ impl Kernel {
             | Kernel::Direct3MagnitudeU16
             | Kernel::Direct3Packed422
             | Kernel::Direct3MagnitudePacked422 => Form::Full(3),
-            Kernel::SeparableU16R3 | Kernel::SeparablePacked422R3 => Form::Separable(7),
-            Kernel::SeparableU16R4 | Kernel::SeparablePacked422R4 => Form::Separable(9),
-            Kernel::SeparableU16R8 => Form::Separable(17),
+            Kernel::SeparablePacked422R3 => Form::Separable(7),
+            Kernel::SeparablePacked422R4 => Form::Separable(9),
+            Kernel::SeparableMagnitudeU8 => Form::Scaled(3),
+            Kernel::SeparableU8R2 => Form::Scaled(5),
+            Kernel::SeparableU8R3 => Form::Scaled(7),
+            Kernel::SeparableU8R4 | Kernel::SeparableU16R4 => Form::Scaled(9),
+            Kernel::SeparableU8R7 => Form::Scaled(15),
+            Kernel::SeparableU8R8 | Kernel::SeparableU16R8 => Form::Scaled(17),
+            Kernel::SeparableU8R16 | Kernel::SeparableU16R16 => Form::Scaled(33),
             _ => Form::Any,
         }
     }
@@ -494,11 +508,7 @@ impl Kernel {
     /// [`ROW_ALIGNMENT`](super::ROW_ALIGNMENT).
     pub fn takes_whole_rows(self) -> bool {
         use Kernel::*;
-        let of_words = matches!(
-            self,
-            Direct3U16 | Direct3MagnitudeU16 | SeparableU16R3 | SeparableU16R4 | SeparableU16R8
-        );
-        of_words
+        matches!(self, Direct3U16 | Direct3MagnitudeU16)
             || self == BoxU8
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
@@ -520,22 +530,34 @@ impl Kernel {
         Some(Reach { pieces, blocks })
     }
 
+    /// How many of its blocks a multiprocessor has room for, of those that go down slabs.
+    fn blocks_of_slabs(self) -> Option<u32> {
+        use Kernel::*;
+        match self {
+            SeparableU8R7 | SeparableU8R8 => Some(7),
+            SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU16R4 | SeparableU16R8 => {
+                Some(6)
+            }
+            SeparableU8R16 | SeparableMagnitudeU8 => Some(5),
+            SeparableU16R16 => Some(4),
+            _ => None,
+        }
+    }
+
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
     fn rows_for(self, jobs: &[Job], rows: u32, radius: (usize, usize)) -> u32 {
-        let is_box = self == Kernel::BoxU8;
-        if !is_box && self.halves().is_none() {
-            return rows;
-        }
-        // Registers leave room for four blocks, or five.
-        let slots = if is_box { 5 } else { 4 } * MULTIPROCESSORS;
-        let columns: Vec<u32> = jobs
-            .iter()
-            .map(|job| tiles_across(self, job, radius))
-            .collect();
+        let columns = jobs.iter().map(|job| tiles_across(self, job, radius));
+        let columns: Vec<u32> = columns.collect();
         let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
-        match is_box {
-            true => boxes::tile_height(&columns, &heights, slots, radius.1),
-            false => halves::tile_height(&columns, &heights, slots),
+        if self == Kernel::BoxU8 {
+            boxes::tile_height(&columns, &heights, 5 * MULTIPROCESSORS, radius.1)
+        } else if self.halves().is_some() {
+            // Registers leave room for four blocks.
+            halves::tile_height(&columns, &heights, 4 * MULTIPROCESSORS)
+        } else if let Some(blocks) = self.blocks_of_slabs() {
+            slabs::tile_height(&columns, &heights, blocks * MULTIPROCESSORS)
+        } else {
+            rows
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::engine::cuda::abi::halves::{Matrices, Reach};
-use crate::engine::cuda::abi::{self, Form, Kernel};
+use crate::engine::cuda::abi::{self, Form, Kernel, slabs};
 use crate::engine::cuda::choose;
 use crate::filter::fourier;
 use crate::filter::levels::Levels;
@@ -68,7 +68,7 @@ fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
     let (side, separable) = match form {
         Form::Any => return Cow::Borrowed(taps),
         Form::Full(side) => (side, false),
-        Form::Separable(side) => (side, true),
+        Form::Separable(side) | Form::Scaled(side) => (side, true),
     };
     Cow::Owned(match taps {
         Taps::Separable {
@@ -123,6 +123,11 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
         sum: kernels[0].taps.sum() as f32,
         ..abi::ConvolveLaunch::default()
     });
+    // A magnitude is divided as a whole.
+    let in_weights = match kernels.len() {
+        1 => slabs::folded(divisor),
+        _ => 1.0,
+    };
     let mut weights = Vec::new();
     for (kernel, described) in kernels.iter().zip(&mut launch.kernels) {
         let first = weights.len() as u32;
@@ -131,8 +136,17 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
                 horizontal,
                 vertical,
             } => {
-                abi::push_line(&mut weights, horizontal);
-                abi::push_line(&mut weights, vertical);
+                match form {
+                    Form::Scaled(_) => {
+                        let (across, down) = slabs::scaled(horizontal, vertical, in_weights);
+                        abi::push_line(&mut weights, &across);
+                        abi::push_line(&mut weights, &down);
+                    }
+                    Form::Any | Form::Full(_) | Form::Separable(_) => {
+                        abi::push_line(&mut weights, horizontal);
+                        abi::push_line(&mut weights, vertical);
+                    }
+                }
                 (horizontal.len(), vertical.len(), 1)
             }
             Taps::Full {

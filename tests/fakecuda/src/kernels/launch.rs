@@ -52,7 +52,7 @@ impl Launch {
         memory: &Memory,
         context: Handle,
     ) -> Launch {
-        let filter = match kernel.parameter() {
+        let mut filter = match kernel.parameter() {
             // SAFETY: the structure of this kernel, by the contract of this function; every
             // bit pattern is a value of it.
             Parameter::Convolve => Filter::Linear(Box::new(unsafe {
@@ -91,6 +91,9 @@ impl Launch {
         let (mut weights, mut matrices) = (None, None);
         if filtered {
             filter.check();
+            if let (Form::Scaled(_), Filter::Linear(launch)) = (kernel.form(), &mut filter) {
+                linear::unscale(launch);
+            }
             limits::check(kernel, &filter);
             weights = filter.find_weights(kernel, memory, context);
             matrices = filter.find_matrices(kernel, weights.as_ref(), memory, context);

@@ -2,7 +2,7 @@
 //! that was chosen for more than it can do would go unnoticed.
 
 use super::launch::Filter;
-use super::linear::{kernels, weight_count};
+use super::linear::{kernels, lines, weight_count};
 use crate::abi::band::MOST_OFFSET;
 use crate::abi::{
     Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, Taps, action, border, direct3, distance,
@@ -35,9 +35,9 @@ fn takes_words(kernel: Kernel) -> bool {
             | SeparableU16
             | Direct3U16
             | Direct3MagnitudeU16
-            | SeparableU16R3
             | SeparableU16R4
             | SeparableU16R8
+            | SeparableU16R16
             | BilateralNaiveU16
             | BilateralTileU16
     )
@@ -70,9 +70,6 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
         }
         Direct3U16
         | Direct3MagnitudeU16
-        | SeparableU16R3
-        | SeparableU16R4
-        | SeparableU16R8
         | Direct3Packed422
         | Direct3MagnitudePacked422
         | SeparablePacked422R3
@@ -159,23 +156,20 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(kernel == ConvolveMatrixU8 || small, "such an offset");
             unless(in_rows_of_bytes(frame), "such rows");
         }
-        SeparableU8R1 | SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R8 => {
-            let (fits, text) = within(match kernel {
-                SeparableU8R1 => 1,
-                SeparableU8R2 => 2,
-                SeparableU8R3 => 3,
-                SeparableU8R4 => 4,
-                _ => 8,
-            });
-            unless(fits, &text);
-            unless(filter.is_separable(), "kernels of other ranks");
-            let single = kernel == SeparableU8R1 || filter.kernel_count() == 1;
-            unless(single, "magnitudes");
+        SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8
+        | SeparableU8R16 | SeparableMagnitudeU8 | SeparableU16R4 | SeparableU16R8
+        | SeparableU16R16 => {
+            unless(filter.has_form(kernel.form()), "so many weights");
+            let count = if kernel == SeparableMagnitudeU8 { 2 } else { 1 };
+            unless(filter.kernel_count() == count, "so many kernels");
+            unless(filter.has_plain_weights(), "such weights");
             unless(!needs.premultiplied, "premultiplication");
             unless(
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
+            let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
+            unless(whole, "such zero levels");
         }
         SeparableU8 | SeparableU16 => {
             unless(!filter.is_full(), "kernels that are not separable");
@@ -315,11 +309,26 @@ impl Filter {
         let (side, separable) = match form {
             Form::Any => return true,
             Form::Full(side) => (side, 0),
-            Form::Separable(side) => (side, 1),
+            Form::Separable(side) | Form::Scaled(side) => (side, 1),
         };
         let expected = (side as u32, side as u32, separable);
         (kernels(launch).iter()).all(|t| (t.width, t.height, t.separable) == expected)
             && self.weights_follow()
+    }
+
+    /// Whether the weights, which are the plain ones here, were such that they can be scaled.
+    fn has_plain_weights(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let divisor = match launch.kernel_count {
+            1 => launch.divisor,
+            _ => 1.0,
+        };
+        kernels(launch).iter().all(|taps| {
+            let (across, down) = lines(launch, taps);
+            slabs::takes(across, down, divisor)
+        })
     }
 
     /// Whether the weights of one kernel stand behind those of the other, from the first weight on.

@@ -2,7 +2,7 @@
 
 use super::image::Picture;
 use crate::abi::band::Bands;
-use crate::abi::{ConvolveLaunch, Taps, line_length};
+use crate::abi::{ConvolveLaunch, Taps, line_length, slabs};
 
 /// A linear filter, with its weights where the kernel reads them.
 pub struct Linear<'a> {
@@ -134,6 +134,30 @@ fn add_each_product(sums: &mut [f32], values: &[f32], weight: f32) {
 /// The kernels of a launch that are used.
 pub fn kernels(launch: &ConvolveLaunch) -> &[Taps] {
     &launch.kernels[..launch.kernel_count as usize]
+}
+
+/// The weights of a separable kernel in the launch, across and down.
+pub fn lines<'a>(launch: &'a ConvolveLaunch, taps: &Taps) -> (&'a [f32], &'a [f32]) {
+    let (width, height) = (taps.width as usize, taps.height as usize);
+    let weights = &launch.inline_weights[taps.first as usize..];
+    (&weights[..width], &weights[line_length(width)..][..height])
+}
+
+/// Gives a launch whose weights are [scaled](slabs) those that they stand for.
+pub fn unscale(launch: &mut ConvolveLaunch) {
+    let divisor = match launch.kernel_count {
+        1 => slabs::folded(launch.divisor),
+        _ => 1.0,
+    };
+    for index in 0..launch.kernel_count as usize {
+        let taps = launch.kernels[index];
+        let (across, down) = lines(launch, &taps);
+        let (across, down) = slabs::unscaled(across, down, divisor);
+        let first = taps.first as usize;
+        launch.inline_weights[first..][..across.len()].copy_from_slice(&across);
+        let first = first + line_length(across.len());
+        launch.inline_weights[first..][..down.len()].copy_from_slice(&down);
+    }
 }
 
 /// Weights of one kernel.

@@ -61,7 +61,7 @@ impl Launch {
 
 /// Which of the kernels of one function it is: those of the bilateral by levels differ in the samples
 /// for which there is room in shared memory, and in the height of their tiles, those of bands in what they are
-/// given to decide by.
+/// given to decide by, those of few taps in how many these are.
 pub(super) fn variant(kernel: Kernel, filter: &Filter) -> Kernel {
     use Kernel::*;
     match (kernel, filter) {
@@ -69,6 +69,11 @@ pub(super) fn variant(kernel: Kernel, filter: &Filter) -> Kernel {
             ConvolveMatrixNearU8
         }
         (ConvolveMatrixU8, Filter::Linear(launch)) if launch.factor != 0.0 => ConvolveMatrixRoughU8,
+        (SeparableU8R2, Filter::Linear(launch)) => match launch.kernels[0].width {
+            0..=5 => SeparableU8R2,
+            6..=7 => SeparableU8R3,
+            _ => SeparableU8R4,
+        },
         (BilateralFastU8, _) => by_levels(filter),
         _ => kernel,
     }
