@@ -314,6 +314,7 @@ mod kernels;
 pub mod ladder;
 #[path = "abi/matrix.rs"]
 pub mod matrix;
+#[path = "abi/slabs.rs"]
 pub mod slabs;
 #[cfg(test)]
 #[path = "abi/tests.rs"]

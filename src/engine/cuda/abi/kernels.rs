@@ -1,7 +1,9 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
 use super::halves::{self, Reach};
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed, slabs};
+use super::{
+    Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed, slabs,
+};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

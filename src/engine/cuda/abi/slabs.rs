@@ -156,7 +156,11 @@ mod tests {
                     .unzip();
                 let canonical = sum(&down, &plain) / divisor;
                 let found = sum(&scaled_down, &scaled);
-                let found = if by == divisor { found } else { found / divisor };
+                let found = if by == divisor {
+                    found
+                } else {
+                    found / divisor
+                };
                 assert_eq!(found.to_bits(), canonical.to_bits(), "{seed} by {divisor}");
             }
         }
@@ -182,7 +186,8 @@ mod tests {
     #[test]
     fn tiles_are_as_high_as_fills_the_device() {
         const SLOTS: u32 = 7 * 132;
-        let of = |samples: u32, height: u32| tile_height(&[samples.div_ceil(128)], &[height], SLOTS);
+        let of =
+            |samples: u32, height: u32| tile_height(&[samples.div_ceil(128)], &[height], SLOTS);
         assert_eq!(of(640, 480), 16);
         assert_eq!(of(1920, 1080), 32);
         assert_eq!(of(4 * 1920, 1080), 96);

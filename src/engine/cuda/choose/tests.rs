@@ -76,9 +76,24 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
         kernels(Format::I420, &radius(8)),
         [SeparableU8R8, SeparableU8R4, SeparableU8R4]
     );
-    assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
-    assert_eq!(kernels(Format::Gray16Le, &radius(8)), [SeparableU16R8]);
-    assert_eq!(kernels(Format::Gray16Le, &radius(9)), [SeparableU16]);
+    for (taps, bytes, words) in [
+        (2, SeparableU8R2, SeparableU16R4),
+        (3, SeparableU8R3, SeparableU16R4),
+        (5, SeparableU8R7, SeparableU16R8),
+        (7, SeparableU8R7, SeparableU16R8),
+        (9, SeparableU8R16, SeparableU16R16),
+        (16, SeparableU8R16, SeparableU16R16),
+        (17, SeparableU8, SeparableU16),
+    ] {
+        assert_eq!(kernels(Format::Gray8, &radius(taps)), [bytes], "{taps}");
+        assert_eq!(kernels(Format::Gray16Le, &radius(taps)), [words], "{taps}");
+    }
+    // Weights too far apart for sums in other units.
+    let narrow = FilterSpec {
+        sigma: 0.4,
+        ..radius(7)
+    };
+    assert_eq!(kernels(Format::Gray8, &narrow), [SeparableU8]);
 }
 
 #[test]
@@ -130,7 +145,7 @@ fn gradients_have_a_kernel_of_their_own_where_nothing_is_divided() {
                 divisor,
                 ..of(preset)
             };
-            assert_eq!(kernels(Format::Rgba, &other), [SeparableU8R1]);
+            assert_eq!(kernels(Format::Rgba, &other), [SeparableMagnitudeU8]);
         }
     }
     let raised = FilterSpec {
@@ -197,7 +212,7 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
     let words = [
         Direct3U16,
         Direct3MagnitudeU16,
-        SeparableU16R3,
+        SeparableU16R4,
         SeparableU16R4,
     ];
     let bytes = [
@@ -255,7 +270,7 @@ fn words_are_summed_up_in_the_canonical_order_alone() {
         radius: 1,
         ..of(Gauss)
     };
-    assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R3]);
+    assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R4]);
     assert_eq!(launched(Format::Yuy2, &fractions).len(), 2);
     let full = FilterSpec {
         matrix: "0.1 0.2 0; 0.3 0.33 -1; 0 0.77 0.2".parse().ok(),
@@ -283,7 +298,7 @@ fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
     };
     assert_eq!(
         launched(Format::Uyvy, &radius_of_8),
-        [SeparableU8R8, SeparableU8R8]
+        [SeparableU8R7, SeparableU8R7]
     );
     assert_eq!(
         launched(Format::Uyvy, &of(Bilateral)),

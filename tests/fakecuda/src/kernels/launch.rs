@@ -4,12 +4,12 @@ use super::bilateral::{Bilateral, Inputs};
 use super::direct3;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
-use super::linear::{Linear, kernels, weight_count};
+use super::linear::{self, Linear, kernels, weight_count};
 use super::{fast, fourier, halves};
 use crate::abi::{
-    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Frame, INLINE_WEIGHTS,
-    Job, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter, Weights, action,
-    band::Bands, border, distance, line_length, matrix, packed, sample,
+    BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame,
+    INLINE_WEIGHTS, Job, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter,
+    Weights, action, band::Bands, border, distance, line_length, matrix, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;

@@ -4,6 +4,7 @@
 use super::launch::Filter;
 use super::linear::{kernels, lines, weight_count};
 use crate::abi::band::MOST_OFFSET;
+use crate::abi::slabs;
 use crate::abi::{
     Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, Taps, action, border, direct3, distance,
     fourier, packed, sample,

@@ -15,7 +15,7 @@ use crate::{ok, on_test_driver};
 const PTX: &str = "//\n.version 8.2\n.target sm_75\n.address_size 64\n\n\
     .visible .entry convolve_naive_u8(\n\t.param .align 8 .b8 convolve_naive_u8_param_0[2976]\n)\n\
     {\n\tret;\n}\n\
-    .visible .entry separable_u8_r1(\n\t.param .align 8 .b8 separable_u8_r1_param_0[2976]\n)\n\
+    .visible .entry separable_u8(\n\t.param .align 8 .b8 separable_u8_param_0[2976]\n)\n\
     {\n\tret;\n}\n";
 const KERNEL: Kernel = Kernel::ConvolveNaiveU8;
 const WIDTH: usize = 37;
@@ -220,11 +220,11 @@ fn a_kernel_that_does_not_wait_for_its_input_is_a_fault() {
 
 #[test]
 fn a_kernel_chosen_for_more_than_it_can_do_is_a_fault() {
-    on_test_driver!(violates "separable_u8_r1 cannot do kernels of other ranks", || {
+    on_test_driver!(violates "separable_u8 cannot do kernels that are not separable", || {
         let blur = Blur::new();
         let module = load(PTX).unwrap();
         let mut function = ptr::null_mut();
-        ok!(cuModuleGetFunction(&mut function, module, c"separable_u8_r1".as_ptr()));
+        ok!(cuModuleGetFunction(&mut function, module, c"separable_u8".as_ptr()));
         Blur { function, ..blur }.launch(blur.stream);
     });
 }
