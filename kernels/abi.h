@@ -144,7 +144,8 @@ typedef struct CudaconvTaps {
 } CudaconvTaps;
 CUDACONV_LAYOUT(CudaconvTaps, 16, first, 12);
 
-/* Parameter of every kernel of the modules convolve and separable. */
+/* Parameter of every kernel of the modules convolve and separable. Weights of separable_slabs.cu are in other units:
+ * see abi/slabs.rs. */
 typedef struct CudaconvConvolveLaunch {
     CudaconvFrame frame;
     /* Device address of the weights of all kernels, float32, a multiple of 16; 0 where the

@@ -12,7 +12,7 @@
 // each of them, in the step from the sum of one output to that of the next, so nothing is moved or read twice.
 // Products are added in ascending order, which is the canonical one.
 //
-// direct3: 3 x 3 taps. separable: as many across as down, filled up with zeros by the host; weights are
+// direct3: 3 x 3 taps. separable, of packed 4:2:2 alone: as many across as down, filled up with zeros by the host; weights are
 // in the constant bank of the launch, where multiply-adds take them as operands.
 #include "rows.cuh"
 

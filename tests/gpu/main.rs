@@ -11,4 +11,5 @@ mod ladder;
 mod levels;
 mod memory;
 mod overlap;
+mod slabs;
 mod support;
