@@ -154,7 +154,7 @@ part_sanitizer() {
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large full:: exact::gauss5 exact::gauss9 exact::box5 &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck halves:: exact::gauss3 exact::gauss7 exact::emboss exact::scharr \
-    exact::rows_of_any_length_of_words exact::sums_of_outer_products &
+    exact::rows_of_any_length_of_words exact::rows_of_any_length_of_means exact::sums_of_outer_products &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-bilateral exact::bilateral &
   [ -n "$together" ] || wait

@@ -610,6 +610,47 @@ fn rows_of_any_length_of_words_and_packed_422() {
     tally.report("edges of whole rows");
 }
 
+/// Edges of strips: the last column, and those that are computed from others beyond the edges.
+#[test]
+fn rows_of_any_length_of_means() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let widths = [1, 2, 7, 31, 64, 191, 193, 240, 241, 256, 257, 500];
+    let heights = [1, 3, 16, 33, 64, 131];
+    let radii = [2, 5, 7, 8, 9, 15, 16, 24, 31, 32];
+    let borders = all_of::<Border>();
+    let formats = [
+        gst_video::VideoFormat::Gray8,
+        gst_video::VideoFormat::Nv12,
+        gst_video::VideoFormat::Rgb,
+        gst_video::VideoFormat::Rgba,
+        gst_video::VideoFormat::Xrgb,
+        gst_video::VideoFormat::Gbr,
+    ];
+    for_each_length(&formats, &widths, &heights, |turn, layout| {
+        for (index, &border) in borders.iter().enumerate() {
+            let spec = FilterSpec {
+                kernel: Kernel::Box,
+                radius: radii[(turn + 3 * index) % radii.len()],
+                border,
+                border_value: 201.0,
+                alpha: match turn % 2 {
+                    0 => Alpha::Copy,
+                    _ => Alpha::Filter,
+                },
+                ..FilterSpec::default()
+            };
+            let frames = Frames {
+                methods: &[Method::Auto],
+                interlaced: turn % 3 == 0,
+                tolerance: 0,
+            };
+            compare_by(&mut tally, &engines, &spec, layout, frames);
+        }
+    });
+    tally.report("edges of means");
+}
+
 /// Edges of blocks and tiles: every residue of width and height.
 #[test]
 fn every_size_up_to_a_few_tiles() {
