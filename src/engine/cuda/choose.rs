@@ -281,13 +281,13 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
-    if is_box(layout, job) {
-        return Some(Kernel::BoxU8);
-    }
     if let Some(kernel) = by_matrices(layout, job)
         && capability >= kernel.module().needed_capability()
     {
         return Some(kernel);
+    }
+    if is_box(layout, job) {
+        return Some(Kernel::BoxU8);
     }
     let (rx, ry) = radius(&job.operation);
     let magnitude = matches!(job.operation, Operation::Magnitude { .. });
