@@ -2,9 +2,9 @@
 // across of 257 in all and no further than 16 bytes, on the matrix units. All products and sums are whole
 // numbers below 2^24, so the bytes are those of every other order of additions.
 //
-// A block computes 32 rows of its tile in each round, from its first to its last. Pieces of 16 bytes go to
-// shared memory a round ahead, asynchronously, whole rows of the tile at a time; what lies beyond the edge is put
-// there as well, so that nothing after that knows of edges.
+// A block computes 16 rows of its tile in each step, from its first to its last. Pieces of 16 bytes go to a
+// ring in shared memory some steps ahead, asynchronously, whole rows of the tile at a time; what lies beyond the
+// edge is put there as well, so that nothing after that knows of edges.
 //
 // Across, products of band matrices of weights and a matrix of bytes give the sums of 16 bytes of 8 rows: of the
 // piece before them, of their own and of the one behind. `ldmatrix` hands a thread four bytes of a row that
@@ -16,11 +16,13 @@
 // stand one behind the other. The matrices come from the host (`src/engine/cuda/abi/matrix.rs`), which numbers
 // rows and columns in the same way.
 //
-// Codes go through shared memory, so that a thread writes 16 bytes of a row; what is copied is in the registers
-// that the products across read.
+// Codes go through shared memory, so that a block writes whole lines, in the step after; what is copied is in the
+// registers that the products across read. Registers of an operand must stand side by side: so weights come in
+// every pair that is needed.
 //
-// Operands of two registers must stand side by side: weights come in every pair that is needed, and of the sums
-// of two steps either half keeps its place.
+// Measured on an H200: 4K RGBA 30 µs, with any divisor 37, where a copy takes 19; 1080p RGBA 12.3 of 7.1. Of a step's 310
+// instructions 32 are matrix products, which keep the units busy for a third of the time. Five blocks a multiprocessor with
+// fewer registers, 8 warps, rounds of 32 rows and three steps ahead take as long or longer.
 //
 // Needs compute_80.
 #include "common.cuh"
@@ -37,27 +39,25 @@ constexpr int OUT_PIECES = WARPS * TILES;
 constexpr int GROUP = 8;
 constexpr int STEP = 16;
 constexpr int ABOVE = 8;
-// Steps of a round. One round is loaded while another is worked on.
-constexpr int STEPS = 2;
-// Of a row of the tile: its pieces with one on either side, and what lies between rows, an odd number of pieces, so
-// that those of eight rows are in different banks.
+// Steps that are loaded ahead; in the ring one more is being worked on.
+constexpr int AHEAD = 2;
+// Of a row of the tile: its pieces with one on either side, and what lies between rows of it or of its codes: odd
+// numbers of pieces, so that those of eight rows are in different banks.
 constexpr int PIECES = OUT_PIECES + 2;
 constexpr int ROW = PIECES * PIECE;
 constexpr int PITCH = (PIECES | 1) * PIECE;
-constexpr int ROWS = STEP * PITCH;
-constexpr int SLOT = STEPS * ROWS;
-constexpr int RING = 2 * SLOT;
-// Of a warp's codes.
-constexpr int CODES_PITCH = TILES * PIECE;
-// Threads that copy a row; rows that a warp writes at once.
+constexpr int CODES_PITCH = (OUT_PIECES | 1) * PIECE;
+constexpr int SLOT = STEP * PITCH;
+constexpr int RING = (AHEAD + 1) * SLOT;
+constexpr int CODES = STEP * CODES_PITCH;
+// Threads that copy a row; rows that a block writes at once.
 constexpr int COPIERS = THREADS / STEP;
 constexpr int COPIES = (PIECES + COPIERS - 1) / COPIERS;
-constexpr int LINES = WARP / TILES;
+constexpr int LINES = THREADS / OUT_PIECES;
 constexpr int PASSES = STEP / LINES;
-static_assert(TILES % 2 == 0, "pieces are loaded for two");
-// Matrices across and down.
+static_assert(TILES % 2 == 0 && THREADS % OUT_PIECES == 0, "pieces are loaded for two, and written by as many threads");
+// Matrices across.
 constexpr int ACROSS = 3;
-constexpr int DOWN = 2;
 
 // --- 1. instructions -----------------------------------------------------------------------------
 
@@ -116,7 +116,11 @@ DEVICE void copy_piece(u32 to, cudaconv_u64 from) {
 
 DEVICE void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-DEVICE void wait_for_copies() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+// For all but the last `LEFT` groups of them.
+template <int LEFT>
+DEVICE void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 
 // Keeps a value in a register, where the compiler would compute it again in every step.
 template <typename Value>
@@ -215,8 +219,8 @@ struct Ending {
 
 struct Shared {
     alignas(128) u8 ring[RING];
-    // Of a step, by warp.
-    alignas(128) u8 codes[WARPS][STEP * CODES_PITCH];
+    // Of two steps.
+    alignas(128) u8 codes[2 * CODES];
     // The bytes of the picture's row that stand for the 16 before it and for the 16 behind it, or BEYOND. Of tiles
     // at an edge alone.
     int positions[2][PIECE];
@@ -284,16 +288,13 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
                     store_piece(to + piece / COPIERS * (COPIERS * PIECE), make_uint4(codes, codes, codes, codes));
             }
         }
+        end_of_copies();
         row += STEP;
         from += in_step;
-        copy_slot = copy_slot == RING - ROWS ? 0 : copy_slot + ROWS;
+        copy_slot = copy_slot == RING - SLOT ? 0 : copy_slot + SLOT;
     };
-    auto copy_round = [&] {
 #pragma unroll 1
-        for (int step = 0; step < STEPS; ++step) copy_step();
-        end_of_copies();
-    };
-    copy_round();
+    for (int step = 0; step < AHEAD; ++step) copy_step();
 
     // --- Edges of rows
     if (edges & BESIDE_ROWS && threadIdx.x < 2 * PIECE) {
@@ -330,37 +331,36 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
 
     // --- Weights, and what becomes of sums
     const uint4* table = reinterpret_cast<const uint4*>(launch.weights) + lane();
-    uint4 across[ACROSS], down[DOWN];
+    uint4 across[ACROSS];
 #pragma unroll
     for (int i = 0; i < ACROSS; ++i) across[i] = __ldg(table + ((tile.channels - 1) * ACROSS + i) * WARP);
-#pragma unroll
-    for (int i = 0; i < DOWN; ++i) down[i] = __ldg(table + (CUDACONV_CHANNELS * ACROSS + i) * WARP);
+    const uint4 down = __ldg(table + CUDACONV_CHANNELS * ACROSS * WARP);
     const Ending<KIND> ending(tile, launch);
 
     // --- Codes from products to rows
-    const u32 codes = shared_address(shared.codes[warp]);
-    const int code_row = lane() / 4, out_row = lane() / TILES, out_part = lane() % TILES;
-    u32 put_at = codes + code_row * CODES_PITCH + code_row * TILES / 8 % TILES * PIECE + lane() % 4 * WORD;
-    u32 take_at = codes + out_row * CODES_PITCH + (out_part ^ out_row * TILES / 8 % TILES) * PIECE;
+    const u32 codes = shared_address(shared.codes);
+    const int out_row = threadIdx.x / OUT_PIECES, out_piece = threadIdx.x % OUT_PIECES;
+    u32 put_at = codes + lane() / 4 * CODES_PITCH + warp * TILES * PIECE + lane() % 4 * WORD;
+    u32 take_at = codes + out_row * CODES_PITCH + out_piece * PIECE;
     u32 out_step = STEP * tile.first.output_stride;
     const u32 out_lines = LINES * tile.first.output_stride;
-    const int out_byte = tile.x0 + (warp * TILES + out_part) * PIECE;
+    const int out_byte = tile.x0 + out_piece * PIECE;
     int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
     cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
     keep(put_at), keep(take_at), keep(out_step), keep(left);
     // Writes 16 rows.
-    auto write_step = [&] {
+    auto write_step = [&](u32 from_codes) {
         if (left >= PIECE) {
             uint4 fours[PASSES];
 #pragma unroll
-            for (int k = 0; k < PASSES; ++k) fours[k] = load_piece(take_at + k * LINES * CODES_PITCH);
+            for (int k = 0; k < PASSES; ++k) fours[k] = load_piece(from_codes + k * LINES * CODES_PITCH);
 #pragma unroll
             for (int k = 0; k < PASSES; ++k)
                 if (rows_left > k * LINES) write_sample(out + k * out_lines, fours[k]);
         } else if (left > 0) {
 #pragma unroll 1
             for (int k = 0; k < PASSES && rows_left > k * LINES; ++k) {
-                uint4 four = load_piece(take_at + k * LINES * CODES_PITCH);
+                uint4 four = load_piece(from_codes + k * LINES * CODES_PITCH);
 #pragma unroll 1
                 for (int b = 0; b < left; ++b) {
                     write_sample<u8>(out + k * out_lines + b, four.x >> 8 * (b % WORD));
@@ -376,87 +376,73 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     u32 read_at = ring + lane() % GROUP * PITCH + warp * TILES * PIECE + lane() / GROUP * PIECE, read_slot = 0;
     int last = tile.steps;
     keep(read_at), keep(last);
-    // Of 16 rows, sums across as bytes: low and high ones of each half of a piece; of two blocks of rows in turn. And
-    // bytes of the last 8 rows.
-    u32 bytes[STEPS][TILES][2][2], own[TILES];
+    // Of the 16 rows above, sums across as bytes: low and high ones of each half of a piece. And bytes of the last 8.
+    u32 above[TILES][2][2], own[TILES];
 #pragma unroll
-    for (int k = 0; k < TILES * 4; ++k) bytes[1][k / 4][k / 2 % 2][k % 2] = 0, own[k / 4] = 0;
-    // Codes of a step are those of rows 8 above it.
+    for (int k = 0; k < TILES * 4; ++k) above[k / 4][k / 2 % 2][k % 2] = 0, own[k / 4] = 0;
+    // Codes of a step are those of rows 8 above it, and are written in the next one.
 #pragma unroll 1
-    for (int round = 0; round <= last; round += STEPS) {
-        wait_for_copies();
+    for (int step = 0; step <= last; ++step) {
+        wait_for_copies<AHEAD - 1>();
         __syncthreads();
         if (edges & BESIDE_ROWS) {
-#pragma unroll 1
-            for (int step = 0; step < STEPS; ++step) fill_beside(round + step, read_slot + step * ROWS);
+            fill_beside(step, read_slot);
             __syncthreads();
         }
-        copy_round();
-        const u32 read_round = read_at + read_slot;
+        copy_step();
+        if (step > 1) write_step(take_at + step % 2 * CODES);
+        const u32 read = read_at + read_slot, put = put_at + (step + 1) % 2 * CODES;
         read_slot = read_slot == RING - SLOT ? 0 : read_slot + SLOT;
+        u32 words[2][4];
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            const u32 read = read_round + step * ROWS;
-            if (step > 0 && round + step > last) break;
-            u32 words[2][4];
+        for (int i = 0; i < TILES; ++i) {
+            const int word = i % 2;
+            if (word == 0) {
 #pragma unroll
-            for (int i = 0; i < TILES; ++i) {
-                const int word = i % 2;
-                if (word == 0) {
-#pragma unroll
-                    for (int group = 0; group < 2; ++group) load_pieces(words[group], read + i * PIECE + group * GROUP * PITCH);
-                }
-                int sums[2][4];
-#pragma unroll
-                for (int group = 0; group < 2; ++group) {
-#pragma unroll
-                    for (int k = 0; k < 4; ++k) sums[group][k] = 0;
-                    if (word == 0) {
-                        multiply(sums[group], across[0], words[group][0], words[group][1]);
-                        multiply(sums[group], across[2].x, across[2].y, words[group][2]);
-                    } else {
-                        multiply(sums[group], across[1], words[group][2], words[group][3]);
-                        multiply(sums[group], across[2].z, across[2].w, words[group][1]);
-                    }
-                }
-                u32 values[2][WORD];
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const u32 upper = (sums[0][2 * half + 1] << 16) + sums[0][2 * half];
-                    const u32 lower = (sums[1][2 * half + 1] << 16) + sums[1][2 * half];
-                    u32(&below)[2] = bytes[step][i][half];
-                    const u32(&above)[2] = bytes[1 - step][i][half];
-                    below[0] = __byte_perm(upper, lower, 0x6420), below[1] = __byte_perm(upper, lower, 0x7531);
-                    int sum[4] = {0, 0, 0, 0};
-                    auto product = [&](int k) {
-                        // Registers stand side by side, of the blocks of rows in turn.
-                        if (step == 0) multiply(sum, down[1], below[k], above[k]);
-                        else multiply(sum, down[0], above[k], below[k]);
-                    };
-                    product(1);
-#pragma unroll
-                    for (int k = 0; k < 4; ++k) sum[k] *= 256;
-                    product(0);
-#pragma unroll
-                    for (int k = 0; k < 4; ++k) values[k / 2][2 * half + k % 2] = ending.code(sum[k], 2 * half + k % 2);
-                }
-#pragma unroll
-                for (int k = 0; k < 2; ++k) {
-                    const u32(&four)[WORD] = values[k];
-                    // Bytes beyond the second are those of other codes.
-                    const u32 code = __byte_perm((four[1] << 8) + four[0], (four[3] << 8) + four[2], 0x5410);
-                    const u32 input = k == 0 ? own[i] : words[0][word + 1];
-                    store_word((put_at ^ i * PIECE) + k * GROUP * CODES_PITCH,
-                               (code & ending.filtered) | ending.filled | (input & ending.copied));
-                }
-                own[i] = words[1][word + 1];
+                for (int group = 0; group < 2; ++group) load_pieces(words[group], read + i * PIECE + group * GROUP * PITCH);
             }
-            if (step == 0 && round == 0) continue;
-            __syncwarp();
-            write_step();
-            __syncwarp();
+            int sums[2][4];
+#pragma unroll
+            for (int group = 0; group < 2; ++group) {
+#pragma unroll
+                for (int k = 0; k < 4; ++k) sums[group][k] = 0;
+                if (word == 0) {
+                    multiply(sums[group], across[0], words[group][0], words[group][1]);
+                    multiply(sums[group], across[2].x, across[2].y, words[group][2]);
+                } else {
+                    multiply(sums[group], across[1], words[group][2], words[group][3]);
+                    multiply(sums[group], across[2].z, across[2].w, words[group][1]);
+                }
+            }
+            u32 below[2][2], values[2][WORD];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const u32 upper = (sums[0][2 * half + 1] << 16) + sums[0][2 * half];
+                const u32 lower = (sums[1][2 * half + 1] << 16) + sums[1][2 * half];
+                below[half][0] = __byte_perm(upper, lower, 0x6420), below[half][1] = __byte_perm(upper, lower, 0x7531);
+                int sum[4] = {0, 0, 0, 0};
+                multiply(sum, down, above[i][half][1], below[half][1]);
+#pragma unroll
+                for (int k = 0; k < 4; ++k) sum[k] *= 256;
+                multiply(sum, down, above[i][half][0], below[half][0]);
+#pragma unroll
+                for (int k = 0; k < 4; ++k) values[k / 2][2 * half + k % 2] = ending.code(sum[k], 2 * half + k % 2);
+                above[i][half][0] = below[half][0], above[i][half][1] = below[half][1];
+            }
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const u32(&four)[WORD] = values[k];
+                // Bytes beyond the second are those of other codes.
+                const u32 code = __byte_perm((four[1] << 8) + four[0], (four[3] << 8) + four[2], 0x5410);
+                const u32 input = k == 0 ? own[i] : words[0][word + 1];
+                store_word(put + i * PIECE + k * GROUP * CODES_PITCH,
+                           (code & ending.filtered) | ending.filled | (input & ending.copied));
+            }
+            own[i] = words[1][word + 1];
         }
     }
+    __syncthreads();
+    write_step(take_at + (last + 1) % 2 * CODES);
 }
 
 // With so many blocks of a multiprocessor that registers suffice.

@@ -20,13 +20,13 @@ const WORDS: usize = 2;
 /// Halves of products across: of the 16 bytes before those whose sums they are, of these themselves, and of
 /// those behind. A thread holds its words of two in registers side by side.
 const ACROSS: [(i32, i32); 3] = [(0, 1), (1, 2), (2, 0)];
-/// Halves of products down: of 16 rows, the last 8 of them the first that sums are of, and of the 16 rows below.
-const DOWN: [(i32, i32); 2] = [(0, 1), (1, 0)];
+/// Halves of the product down: of 16 rows, the last 8 of them the first that sums are of, and of the 16 rows below.
+const DOWN: (i32, i32) = (0, 1);
 /// Rows above the first output that the products down begin with.
 const ABOVE: i32 = 8;
 
 /// Words of [`table`].
-pub const MATRIX_WORDS: usize = (MAX_CHANNELS * ACROSS.len() + DOWN.len()) * 2 * WORDS * LANES;
+pub const MATRIX_WORDS: usize = (MAX_CHANNELS * ACROSS.len() + 1) * 2 * WORDS * LANES;
 
 /// Most samples beyond the centre of a kernel, across where `channels` are interleaved, and down.
 pub fn most_radius(channels: usize) -> (usize, usize) {
@@ -34,7 +34,7 @@ pub fn most_radius(channels: usize) -> (usize, usize) {
 }
 
 /// The matrices of the kernel `down` by `across`, of whole numbers from 0 to 255: threads' words of each
-/// product across for one to four channels, then those of the products down.
+/// product across for one to four channels, then those of the product down.
 pub fn table(across: &[f32], down: &[f32]) -> Vec<u32> {
     let mut words = Vec::with_capacity(MATRIX_WORDS);
     for channels in 1..=MAX_CHANNELS as i32 {
@@ -48,11 +48,9 @@ pub fn table(across: &[f32], down: &[f32]) -> Vec<u32> {
             });
         }
     }
-    for blocks in DOWN {
-        push_product(&mut words, blocks, |block, row, column| {
-            weight(down, block * SIDE + row_read(column) - ABOVE - row)
-        });
-    }
+    push_product(&mut words, DOWN, |block, row, column| {
+        weight(down, block * SIDE + row_read(column) - ABOVE - row)
+    });
     words
 }
 
@@ -159,27 +157,22 @@ mod tests {
     }
 
     #[test]
-    fn products_with_the_matrices_are_the_sums_down() {
+    fn products_with_the_matrix_are_the_sums_down() {
         let down: Vec<f32> = (0..17).map(|i| ((i * 53 + 9) % 256) as f32).collect();
         let row = |at: i32| ((at + 100) * 53 + 7) as u32 % 256;
         for taps in [&down[..], &down[4..13], &down[7..10], &down[8..9]] {
             let words = table(&[1.0], taps);
-            let products = words.chunks_exact(2 * WORDS * LANES);
-            for (halves, words) in DOWN
-                .into_iter()
-                .zip(products.skip(MAX_CHANNELS * ACROSS.len()))
-            {
-                let sums = product(words, |column| {
-                    let (block, column) = column_of(halves, column);
-                    row(block * SIDE + row_read(column))
-                });
-                for (at, sum) in sums.into_iter().enumerate() {
-                    let first = ABOVE + at as i32 - taps.len() as i32 / 2;
-                    let expected = (first..)
-                        .zip(taps)
-                        .map(|(at, &weight)| weight as u32 * row(at));
-                    assert_eq!(sum, expected.sum::<u32>(), "{at}");
-                }
+            let first = MAX_CHANNELS * ACROSS.len() * 2 * WORDS * LANES;
+            let sums = product(&words[first..], |column| {
+                let (block, column) = column_of(DOWN, column);
+                row(block * SIDE + row_read(column))
+            });
+            for (at, sum) in sums.into_iter().enumerate() {
+                let first = ABOVE + at as i32 - taps.len() as i32 / 2;
+                let expected = (first..)
+                    .zip(taps)
+                    .map(|(at, &weight)| weight as u32 * row(at));
+                assert_eq!(sum, expected.sum::<u32>(), "{at}");
             }
         }
     }
