@@ -200,9 +200,31 @@ fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
                 false => Kernel::Direct3DividedU8,
             })
         }
-        Operation::Magnitude { x, y } if small(x) && small(y) => Some(Kernel::Direct3MagnitudeU8),
+        Operation::Magnitude { x, y } if is_gradient(x, y, job) => Some(Kernel::Direct3MagnitudeU8),
         _ => None,
     }
+}
+
+/// Whether the magnitude of `x` and `y` is that of a gradient that is not divided, and a whole number is added.
+///
+/// Squares of such magnitudes are whole numbers too, whose roots are never halfway between two and never as near to
+/// that as approximate roots of up to 512 are to the exact ones.
+fn is_gradient(x: &Correlation, y: &Correlation, job: &Job) -> bool {
+    let square = |kernel: &Correlation| {
+        let (across, down) = kernel.taps.lines()?;
+        let all = (across.len(), down.len()) == (3, 3) && kernel.divisor == 1.0;
+        all.then(|| std::array::from_fn(|at| across[at % 3] * down[at / 3]))
+    };
+    let adds_whole = |action: &Action| match *action {
+        Action::Filter { offset, .. } => {
+            offset.fract() == 0.0 && offset.abs() <= direct3::MAGNITUDE_OFFSET
+        }
+        Action::Copy | Action::Fill(_) => true,
+    };
+    let (Some(x), Some(y)) = (square(x), square(y)) else {
+        return false;
+    };
+    direct3::is_gradient(&x, &y) && job.actions.iter().all(adds_whole)
 }
 
 /// What is taken of the sums of 3 x 3 products.
@@ -259,6 +281,9 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
+    if is_box(layout, job) {
+        return Some(Kernel::BoxU8);
+    }
     if let Some(kernel) = by_matrices(layout, job)
         && capability >= kernel.module().needed_capability()
     {
@@ -275,6 +300,28 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
         5..=8 => Some(Kernel::SeparableU8R8),
         _ => None,
     }
+}
+
+/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
+/// picture.
+fn is_box(layout: &Layout, job: &Job) -> bool {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return false;
+    };
+    let Some((across, down)) = kernel.taps.lines() else {
+        return false;
+    };
+    let are_ones = |weights: &[f32]| weights.iter().all(|weight| *weight == 1.0);
+    let adds_nothing = |action: &Action| match *action {
+        Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
+        Action::Copy | Action::Fill(_) => true,
+    };
+    is_in_rows(layout, job)
+        && are_ones(across)
+        && are_ones(down)
+        && kernel.divisor == (across.len() * down.len()) as f32
+        && job.border != Border::Wrap
+        && job.actions.iter().all(adds_nothing)
 }
 
 /// The smallest of the kernels for few taps that computes `job`, of samples of 16 bits.

@@ -31,7 +31,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::Direct3MagnitudeU16 => file!("direct3_magnitude_u16"),
         Module::Direct3Packed422 => file!("direct3_422"),
         Module::Direct3MagnitudePacked422 => file!("direct3_magnitude_422"),
-        Module::ConvolveNaive => file!("convolve_naive"),
+        Module::ConvolveNaiveU8 => file!("convolve_naive_u8"),
+        Module::ConvolveNaiveU16 => file!("convolve_naive_u16"),
         Module::ConvolveMatrixU8 => file!("convolve_matrix_u8"),
         Module::ConvolveFft => file!("convolve_fft"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
@@ -50,6 +51,7 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparablePacked422R4 => file!("separable_422_r4"),
         Module::SeparableMatrixU8 => file!("separable_matrix_u8"),
         Module::SeparableMatrixDividedU8 => file!("separable_matrix_divided_u8"),
+        Module::BoxU8 => file!("box_u8"),
         Module::SeparableHalfU8 => file!("separable_half_u8"),
         Module::SeparableHalfWideU8 => file!("separable_half_wide_u8"),
         Module::BilateralNaive => file!("bilateral_naive"),
@@ -348,6 +350,8 @@ mod tests {
             "module bilateral_tile_u8; a driver for CUDA 12.2 or newer compiles it; its compiler says: \
              line 1: bad"
         );
-        assert!(detail(Module::ConvolveNaive, code::JIT_COMPILER_NOT_FOUND, "").contains("ptxjit"));
+        assert!(
+            detail(Module::ConvolveNaiveU8, code::JIT_COMPILER_NOT_FOUND, "").contains("ptxjit")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
 use super::halves::{self, Reach};
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fourier, line_length, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +58,8 @@ enum Across {
     OfRow(u32),
     /// What is right of a transformed rectangle.
     Right,
+    /// What [a strip](boxes::columns) has sums of.
+    Strip,
 }
 
 struct Description {
@@ -102,7 +104,8 @@ modules! {
     Direct3MagnitudeU16 = "direct3_magnitude_u16",
     Direct3Packed422 = "direct3_422",
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
-    ConvolveNaive = "convolve_naive",
+    ConvolveNaiveU8 = "convolve_naive_u8",
+    ConvolveNaiveU16 = "convolve_naive_u16",
     ConvolveMatrixU8 = "convolve_matrix_u8",
     ConvolveFft = "convolve_fft",
     ConvolveTileU8 = "convolve_tile_u8",
@@ -121,6 +124,7 @@ modules! {
     SeparablePacked422R4 = "separable_422_r4",
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
+    BoxU8 = "box_u8",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
     BilateralNaive = "bilateral_naive",
@@ -177,7 +181,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Right, Samples};
+use Across::{OfRow, PackedBytes, Right, Samples, Strip};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -189,7 +193,8 @@ kernels! {
     Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), [8];
     /// The same with any divisor and offset.
     Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), [8];
-    /// The magnitude of two such.
+    /// The magnitude of differences across and down by -1 0 1, each smoothed the other way by the same three
+    /// [whole numbers](super::direct3::is_gradient), not divided, and whole numbers of up to 256 added.
     Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), [8];
     /// 3 x 3 weights: packed jobs of one, two or four channels alone, whose addresses and strides are
     /// multiples of 16, without premultiplication; what lies beyond the edge is a code value.
@@ -201,8 +206,8 @@ kernels! {
     /// The magnitude of two such.
     Direct3MagnitudePacked422 = "direct3_magnitude_422", Direct3MagnitudePacked422, Convolve, Inline, 128, OfRow(256), [32];
     /// One thread a sample, every tap from global memory: any linear kernel.
-    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaiveU8, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaiveU16, Convolve, Device, 256, Samples(32), [8];
     /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
     /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
     /// without gaps, whose addresses and strides are multiples of 16.
@@ -246,6 +251,9 @@ kernels! {
     SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), [64];
     /// The same with any divisor and anything to add.
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), [64];
+    /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
+    /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
+    BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, [16];
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), [64];
@@ -342,6 +350,7 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
             (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
         }
         (Samples(samples), ..) => job.width.div_ceil(samples),
+        (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
@@ -486,6 +495,7 @@ impl Kernel {
             Direct3U16 | Direct3MagnitudeU16 | SeparableU16R3 | SeparableU16R4 | SeparableU16R8
         );
         of_words
+            || self == BoxU8
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
             || matches!(
@@ -511,17 +521,21 @@ impl Kernel {
 
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
     fn rows_for(self, jobs: &[Job], rows: u32, radius: (usize, usize)) -> u32 {
-        if !matches!(self.weights(), Weights::Halves | Weights::Matrices) {
+        let is_box = self == Kernel::BoxU8;
+        if !is_box && !matches!(self.weights(), Weights::Halves | Weights::Matrices) {
             return rows;
         }
-        // Registers leave room for four blocks.
-        let slots = 4 * MULTIPROCESSORS;
+        // Registers leave room for four blocks, or five.
+        let slots = if is_box { 5 } else { 4 } * MULTIPROCESSORS;
         let columns: Vec<u32> = jobs
             .iter()
             .map(|job| tiles_across(self, job, radius))
             .collect();
         let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
-        halves::tile_height(&columns, &heights, slots)
+        match is_box {
+            true => boxes::tile_height(&columns, &heights, slots, radius.1),
+            false => halves::tile_height(&columns, &heights, slots),
+        }
     }
 
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples

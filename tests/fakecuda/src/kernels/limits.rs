@@ -6,8 +6,8 @@ use super::linear::{kernels, weight_count};
 use crate::abi::band::MOST_OFFSET;
 use crate::abi::matrix::most_radius;
 use crate::abi::{
-    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border, distance, fourier,
-    packed, sample,
+    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, Taps, action, border, direct3, distance,
+    fourier, packed, sample,
 };
 use crate::violation;
 
@@ -58,13 +58,16 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
     let reach = radius.0.max(radius.1);
     let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
     match kernel {
-        Direct3U8 | Direct3DividedU8 | Direct3MagnitudeU8 => {
+        Direct3U8 | Direct3DividedU8 => {
             let (fits, text) = within(1);
             unless(fits, &text);
-            let magnitude = kernel == Direct3MagnitudeU8;
-            let count = if magnitude { 2 } else { 1 };
-            unless(filter.kernel_count() == count, "so many kernels");
+            unless(filter.kernel_count() == 1, "so many kernels");
             unless(filter.has_small_whole_weights(), "such weights");
+        }
+        Direct3MagnitudeU8 => {
+            unless(filter.kernel_count() == 2, "so many kernels");
+            unless(filter.is_gradient(), "such weights or such a divisor");
+            unless(filter.adds_whole_numbers(), "such an offset");
         }
         Direct3U16
         | Direct3MagnitudeU16
@@ -103,6 +106,20 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 "a fraction beyond the edge",
             );
             let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            unless(packed && in_rows_of_bytes(frame), "such rows");
+        }
+        BoxU8 => {
+            unless(filter.is_box(), "such weights or such a divisor");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
+            unless(!adds, "an offset");
+            unless(frame.border != border::WRAP, "pictures that repeat");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+            let packed = (frame.jobs[..frame.job_count as usize].iter()).all(|job| job.packed == 1);
             unless(packed && in_rows_of_bytes(frame), "such rows");
         }
         SeparableHalfU8 | SeparableHalfWideU8 => {
@@ -383,6 +400,46 @@ impl Filter {
             let weights = &launch.inline_weights[taps.first as usize..][..12];
             let sum: f32 = weights.iter().map(|weight| weight.abs()).sum();
             weights.iter().all(|weight| weight.fract() == 0.0) && sum <= DIRECT3_SUM as f32
+        })
+    }
+
+    /// Whether it is the magnitude of differences, not divided, of 3 x 3 weights each.
+    fn is_gradient(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let square = |taps: &Taps| -> [f32; 9] {
+            let weights = &launch.inline_weights[taps.first as usize..][..12];
+            std::array::from_fn(|at| weights[at / 3 * 4 + at % 3])
+        };
+        let [x, y] = &launch.kernels;
+        launch.divisor == 1.0 && direct3::is_gradient(&square(x), &square(y))
+    }
+
+    /// Whether it is the mean of a rectangle.
+    fn is_box(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let taps = &launch.kernels[0];
+        let (width, height) = (taps.width as usize, taps.height as usize);
+        let first = taps.first as usize;
+        let line = width.next_multiple_of(4);
+        let weights = &launch.inline_weights[first..];
+        let mut ones = weights[..width].iter().chain(&weights[line..][..height]);
+        taps.separable == 1
+            && ones.all(|weight| *weight == 1.0)
+            && launch.divisor == (width * height) as f32
+    }
+
+    /// Whether small whole numbers are added to all results.
+    fn adds_whole_numbers(&self) -> bool {
+        let frame = self.frame();
+        let jobs = &frame.jobs[..frame.job_count as usize];
+        let channels = (jobs.iter()).flat_map(|job| &job.channels[..job.channel_count as usize]);
+        let mut filtered = channels.filter(|channel| channel.action == action::FILTER);
+        filtered.all(|channel| {
+            channel.offset.fract() == 0.0 && channel.offset.abs() <= direct3::MAGNITUDE_OFFSET
         })
     }
 

@@ -9,11 +9,12 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
         [SeparableMatrixU8, SeparableMatrixU8]
     );
     assert_eq!(kernels(Format::Gray8, &of(Gauss9)), [SeparableMatrixU8]);
-    // Divided by 25.
-    assert_eq!(
-        kernels(Format::Gray8, &of(Box5)),
-        [SeparableMatrixDividedU8]
-    );
+    // Divided by 24.
+    let divided = FilterSpec {
+        divisor: 24.0,
+        ..of(Box5)
+    };
+    assert_eq!(kernels(Format::Gray8, &divided), [SeparableMatrixDividedU8]);
     let biased = FilterSpec {
         bias: 0.5,
         ..of(Gauss5)
@@ -40,7 +41,7 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
     assert_eq!(kernels(Format::Rgba, &row(11, 16.0)), [SeparableU8R8]);
     assert_eq!(kernels(Format::Gray8, &row(31, 32.0)), [SeparableMatrixU8]);
     // Weights below zero, fractions.
-    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    assert_eq!(kernels(Format::Gray8, &of(ScharrX)), [SeparableU8R1]);
     let sigma = FilterSpec {
         sigma: 1.3,
         radius: 4,
