@@ -465,6 +465,66 @@ fn separable_kernels_of_large_pictures() {
     tally.report("large pictures");
 }
 
+/// Whole numbers as far as the matrix units take them, with all that becomes of their sums.
+#[test]
+fn whole_numbers_of_every_reach() {
+    let Some(engines) = engines() else { return };
+    let sizes: &[(u32, u32)] = match support::quick() {
+        true => &[(70, 37)],
+        false => &[(1, 1), (6, 5), (70, 37), (129, 16), (130, 41), (515, 90)],
+    };
+    let line = |taps: usize| (0..taps).map(|i| (i * 7 + 3) % 16).collect::<Vec<_>>();
+    let product = |across: usize, down: usize| {
+        let (across, down) = (line(across), line(down));
+        let row = |weight: &usize| {
+            let row = across.iter().map(|other| format!("{} ", weight * other));
+            row.collect::<String>() + ";"
+        };
+        down.iter().map(row).collect::<String>()
+    };
+    let mut tally = Tally::default();
+    // A power of two with results in range, out of range, no power of two.
+    let settings = [(32768.0, 0.0), (64.0, 0.0), (4096.0, 2.5), (1234.5, -7.0)];
+    for (turn, (divisor, bias)) in settings.into_iter().enumerate() {
+        for (index, (across, down)) in [(9, 17), (17, 9), (31, 3), (11, 17), (5, 5), (1, 17)]
+            .into_iter()
+            .enumerate()
+        {
+            if support::quick() && (turn + index) % 3 > 0 {
+                continue;
+            }
+            for format in [
+                gst_video::VideoFormat::Gray8,
+                gst_video::VideoFormat::Nv12,
+                gst_video::VideoFormat::Rgba,
+                gst_video::VideoFormat::Rgb,
+            ] {
+                for (at, &(width, height)) in sizes.iter().enumerate() {
+                    let borders = all_of::<Border>();
+                    let spec = FilterSpec {
+                        kernel: Kernel::Custom,
+                        matrix: Some(product(across, down).parse().expect("a matrix")),
+                        divisor,
+                        bias,
+                        border: borders[(turn + index + at) % borders.len()],
+                        border_value: 201.0,
+                        alpha: [Alpha::Copy, Alpha::Filter][at % 2],
+                        ..FilterSpec::default()
+                    };
+                    let layout = support::layout(format, width, height);
+                    let frames = Frames {
+                        methods: &[Method::Auto],
+                        interlaced: at % 3 == 2,
+                        tolerance: 0,
+                    };
+                    compare_by(&mut tally, &engines, &spec, &layout, frames);
+                }
+            }
+        }
+    }
+    tally.report("whole numbers of every reach");
+}
+
 /// Pictures that fill a device have kernels of their own.
 #[test]
 fn the_bilateral_of_large_pictures() {

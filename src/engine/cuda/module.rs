@@ -50,7 +50,6 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparablePacked422R3 => file!("separable_422_r3"),
         Module::SeparablePacked422R4 => file!("separable_422_r4"),
         Module::SeparableMatrixU8 => file!("separable_matrix_u8"),
-        Module::SeparableMatrixLargeU8 => file!("separable_matrix_large_u8"),
         Module::SeparableMatrixDividedU8 => file!("separable_matrix_divided_u8"),
         Module::BoxU8 => file!("box_u8"),
         Module::SeparableHalfU8 => file!("separable_half_u8"),

@@ -123,7 +123,6 @@ modules! {
     SeparablePacked422R3 = "separable_422_r3",
     SeparablePacked422R4 = "separable_422_r4",
     SeparableMatrixU8 = "separable_matrix_u8",
-    SeparableMatrixLargeU8 = "separable_matrix_large_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
     BoxU8 = "box_u8",
     SeparableHalfU8 = "separable_half_u8",
@@ -145,7 +144,6 @@ impl Module {
         match self {
             Module::ConvolveMatrixU8
             | Module::SeparableMatrixU8
-            | Module::SeparableMatrixLargeU8
             | Module::SeparableMatrixDividedU8
             | Module::SeparableHalfU8
             | Module::SeparableHalfWideU8 => (8, 0),
@@ -246,20 +244,18 @@ kernels! {
     SeparablePacked422R3 = "separable_422_r3", SeparablePacked422R3, Convolve, Inline, 128, OfRow(256), [32];
     /// 9 + 9 taps.
     SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, OfRow(256), [32];
-    /// Up to 9 + 9 whole numbers of 0 to 255, those across of 257 in all, with sums below 2^23, a
-    /// power of two up to 2^16 for the divisor and whole numbers to add, on the matrix units. As the
-    /// ones above otherwise, but jobs lie in rows of bytes without gaps, whose addresses and strides
-    /// are multiples of 16, and the channels of packed jobs of three are all treated alike.
-    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(128), [32];
-    /// The same with sums below 2^24.
-    SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, OfRow(128), [32];
+    /// Up to 17 + 17 whole numbers of 0 to 255, those across of 257 in all and no further than 16 bytes, with sums
+    /// below 2^24, a power of two up to 2^16 for the divisor, nothing to add and results in range, on the matrix units.
+    /// As the ones above otherwise, but jobs are packed, their addresses and strides are multiples of 16, and three
+    /// channels are all treated alike.
+    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), [64];
     /// The same with any divisor and anything to add.
-    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(128), [32];
+    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), [64];
     /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
     /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
     BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, [16];
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
-    /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them, packed alone.
+    /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), [64];
     /// Of up to 33 + 33 taps, across no further than 64 bytes.
     SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), [64];
@@ -502,7 +498,10 @@ impl Kernel {
             || self == BoxU8
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
-            || matches!(self.weights(), Weights::Bands | Weights::Halves)
+            || matches!(
+                self.weights(),
+                Weights::Bands | Weights::Halves | Weights::Matrices
+            )
     }
 
     /// Whether it rounds weights to fewer bits than those of float32.
@@ -523,7 +522,7 @@ impl Kernel {
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
     fn rows_for(self, jobs: &[Job], rows: u32, radius: (usize, usize)) -> u32 {
         let is_box = self == Kernel::BoxU8;
-        if !is_box && self.halves().is_none() {
+        if !is_box && !matches!(self.weights(), Weights::Halves | Weights::Matrices) {
             return rows;
         }
         // Registers leave room for four blocks, or five.

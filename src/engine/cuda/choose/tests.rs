@@ -206,7 +206,7 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
         Direct3U8,
         Direct3MagnitudeU8,
         SeparableMatrixU8,
-        SeparableMatrixLargeU8,
+        SeparableMatrixU8,
     ];
     let packed_422 = [
         Direct3Packed422,
