@@ -20,9 +20,10 @@
 // registers that the products across read. Registers of an operand must stand side by side: so weights come in
 // every pair that is needed.
 //
-// Measured on an H200: 4K RGBA 30 µs, with any divisor 37, where a copy takes 19; 1080p RGBA 12.3 of 7.1. Of a step's 310
-// instructions 32 are matrix products, which keep the units busy for a third of the time. Five blocks a multiprocessor with
-// fewer registers, 8 warps, rounds of 32 rows and three steps ahead take as long or longer.
+// Measured on an H200: 4K RGBA 29 µs, with any divisor 36, where a copy takes 19; 1080p RGBA 12 and 14 of 7, GRAY8 7 and
+// 8 of 4. Of a step's 310 instructions 32 are matrix products, which keep their units busy for a third of the time; every
+// fifth cycle of a multiprocessor is lost at the ends of the launch. Five blocks a multiprocessor with fewer
+// registers, blocks of 2 or 8 warps, rounds of 32 rows and three steps ahead take as long or longer.
 //
 // Needs compute_80.
 #include "common.cuh"
@@ -110,8 +111,9 @@ DEVICE void load_pieces(u32 (&words)[4], u32 from) {
                  : "memory");
 }
 
+// Asks for all of the line, which others copy at the same time.
 DEVICE void copy_piece(u32 to, cudaconv_u64 from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
 DEVICE void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -215,6 +217,11 @@ struct Ending {
     }
 };
 
+template <bool VALUE>
+struct Is {
+    static constexpr bool value = VALUE;
+};
+
 // --- 4. a tile -----------------------------------------------------------------------------------
 
 struct Shared {
@@ -294,7 +301,7 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
         copy_slot = copy_slot == RING - SLOT ? 0 : copy_slot + SLOT;
     };
 #pragma unroll 1
-    for (int step = 0; step < AHEAD; ++step) copy_step();
+    for (int step = 0; step <= AHEAD; ++step) copy_step();
 
     // --- Edges of rows
     if (edges & BESIDE_ROWS && threadIdx.x < 2 * PIECE) {
@@ -378,19 +385,17 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     keep(read_at), keep(last);
     // Of the 16 rows above, sums across as bytes: low and high ones of each half of a piece. And bytes of the last 8.
     u32 above[TILES][2][2], own[TILES];
-#pragma unroll
-    for (int k = 0; k < TILES * 4; ++k) above[k / 4][k / 2 % 2][k % 2] = 0, own[k / 4] = 0;
-    // Codes of a step are those of rows 8 above it, and are written in the next one.
-#pragma unroll 1
-    for (int step = 0; step <= last; ++step) {
-        wait_for_copies<AHEAD - 1>();
+    // Codes of a step are those of rows 8 above it, and are written in the next one: of the first there are none.
+    auto compute_step = [&](int step, auto first) {
+        constexpr bool FIRST = decltype(first)::value;
+        wait_for_copies<FIRST ? AHEAD : AHEAD - 1>();
         __syncthreads();
         if (edges & BESIDE_ROWS) {
             fill_beside(step, read_slot);
             __syncthreads();
         }
-        copy_step();
-        if (step > 1) write_step(take_at + step % 2 * CODES);
+        if (!FIRST) copy_step();
+        if (!FIRST && step > 1) write_step(take_at + step % 2 * CODES);
         const u32 read = read_at + read_slot, put = put_at + (step + 1) % 2 * CODES;
         read_slot = read_slot == RING - SLOT ? 0 : read_slot + SLOT;
         u32 words[2][4];
@@ -420,17 +425,19 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
                 const u32 upper = (sums[0][2 * half + 1] << 16) + sums[0][2 * half];
                 const u32 lower = (sums[1][2 * half + 1] << 16) + sums[1][2 * half];
                 below[half][0] = __byte_perm(upper, lower, 0x6420), below[half][1] = __byte_perm(upper, lower, 0x7531);
-                int sum[4] = {0, 0, 0, 0};
-                multiply(sum, down, above[i][half][1], below[half][1]);
+                if (!FIRST) {
+                    int sum[4] = {0, 0, 0, 0};
+                    multiply(sum, down, above[i][half][1], below[half][1]);
 #pragma unroll
-                for (int k = 0; k < 4; ++k) sum[k] *= 256;
-                multiply(sum, down, above[i][half][0], below[half][0]);
+                    for (int k = 0; k < 4; ++k) sum[k] *= 256;
+                    multiply(sum, down, above[i][half][0], below[half][0]);
 #pragma unroll
-                for (int k = 0; k < 4; ++k) values[k / 2][2 * half + k % 2] = ending.code(sum[k], 2 * half + k % 2);
+                    for (int k = 0; k < 4; ++k) values[k / 2][2 * half + k % 2] = ending.code(sum[k], 2 * half + k % 2);
+                }
                 above[i][half][0] = below[half][0], above[i][half][1] = below[half][1];
             }
 #pragma unroll
-            for (int k = 0; k < 2; ++k) {
+            for (int k = 0; k < (FIRST ? 0 : 2); ++k) {
                 const u32(&four)[WORD] = values[k];
                 // Bytes beyond the second are those of other codes.
                 const u32 code = __byte_perm((four[1] << 8) + four[0], (four[3] << 8) + four[2], 0x5410);
@@ -440,7 +447,10 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
             }
             own[i] = words[1][word + 1];
         }
-    }
+    };
+    compute_step(0, Is<true>{});
+#pragma unroll 1
+    for (int step = 1; step <= last; ++step) compute_step(step, Is<false>{});
     __syncthreads();
     write_step(take_at + (last + 1) % 2 * CODES);
 }
