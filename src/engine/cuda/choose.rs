@@ -310,9 +310,11 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     // Tiles of code values, not of floats.
     let codes = edge_is_code(layout, job);
     let bytes = layout.sample == Sample::U8 && codes && !job.premultiply;
-    let tile = match layout.sample {
-        Sample::U8 => Kernel::BilateralTileU8,
-        _ => Kernel::BilateralTileU16,
+    let tile = match (layout.sample, job.premultiply) {
+        (Sample::U8, false) => Kernel::BilateralTileU8,
+        (Sample::U8, true) => Kernel::BilateralPremultipliedU8,
+        (_, false) => Kernel::BilateralTileU16,
+        (_, true) => Kernel::BilateralPremultipliedU16,
     };
     let table = by_table(job, radius).filter(|_| bytes && !needs.joint);
     if let Some(table) = table {

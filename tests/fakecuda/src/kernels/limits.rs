@@ -40,6 +40,7 @@ fn takes_words(kernel: Kernel) -> bool {
             | SeparableU16R8
             | BilateralNaiveU16
             | BilateralTileU16
+            | BilateralPremultipliedU16
     )
 }
 
@@ -189,8 +190,18 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
         }
         BilateralTileU8 | BilateralTileU16 => {
-            let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
-            unless(edge_is_code(frame, several), "a fraction beyond the edge");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(edge_is_code(frame, is_joint), "a fraction beyond the edge");
+        }
+        BilateralPremultipliedU8 | BilateralPremultipliedU16 => {
+            let all = frame.jobs[..frame.job_count as usize]
+                .iter()
+                .all(|job| job.alpha >= 0);
+            unless(all, "jobs without premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
         }
         BilateralFastU8
         | BilateralFastLowU8

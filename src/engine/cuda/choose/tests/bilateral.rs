@@ -61,6 +61,15 @@ fn the_bilateral_goes_by_what_shares_a_weight() {
         kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
         [BilateralTableSmallU8]
     );
+    let premultiplied = with_alpha(spec::Alpha::Premultiply);
+    assert_eq!(
+        kernels(Format::Rgba, &premultiplied),
+        [BilateralPremultipliedU8]
+    );
+    assert_eq!(
+        kernels(Format::Rgba64Le, &premultiplied),
+        [BilateralPremultipliedU16]
+    );
     let wide = FilterSpec {
         radius: 32,
         ..of(Bilateral)
