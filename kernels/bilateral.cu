@@ -10,7 +10,8 @@
 // tile: a block of 32 x 8 threads computes 32 columns by 32 rows (16 where 32 do not fit into
 // 48 KiB), a thread 4 rows of one column, whose chains of sums are independent and share the
 // spatial exponents. The tile with its halo holds floats; where several channels share a weight
-// or are premultiplied, four code values side by side.
+// or are premultiplied, four code values side by side. Jobs with and without premultiplication have
+// modules of their own.
 #include "bilateral.cuh"
 
 constexpr int THREADS = 256;

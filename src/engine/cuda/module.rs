@@ -64,6 +64,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::BilateralWideTableU8 => file!("bilateral_wide_table_u8"),
         Module::BilateralWideTableSmallU8 => file!("bilateral_wide_table_small_u8"),
         Module::BilateralJointU8 => file!("bilateral_joint_u8"),
+        Module::BilateralJointWideU8 => file!("bilateral_joint_wide_u8"),
+        Module::BilateralSingleU16 => file!("bilateral_single_u16"),
         Module::BilateralFast => file!("bilateral_fast"),
     }
 }

@@ -135,6 +135,8 @@ modules! {
     BilateralWideTableU8 = "bilateral_wide_table_u8",
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
+    BilateralJointWideU8 = "bilateral_joint_wide_u8",
+    BilateralSingleU16 = "bilateral_single_u16",
     BilateralFast = "bilateral_fast",
 }
 
@@ -274,11 +276,15 @@ kernels! {
     /// The same in smaller blocks, for pictures that have few of the others.
     BilateralTableSmallU8 = "bilateral_table_small_u8", BilateralTableSmallU8, Bilateral, Inline, 128, Samples(32), [16];
     /// The same as both, radius up to 16.
-    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 256, Samples(32), [64];
+    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 128, Samples(32), [32];
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), [16];
-    /// Three packed differences at once: joint channels alone, by the L1 distance, without
+    /// Three packed differences at once: radius up to 8, joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
-    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 128, Samples(32), [32];
+    /// The same of any radius for whose tile there is room.
+    BilateralJointWideU8 = "bilateral_joint_wide_u8", BilateralJointWideU8, Bilateral, Device, 128, Samples(32), [16];
+    /// Channels with a weight of their own, without premultiplication, of any radius for whose tile there is room.
+    BilateralSingleU16 = "bilateral_single_u16", BilateralSingleU16, Bilateral, Device, 128, Samples(32), [16];
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
     BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
@@ -422,15 +428,18 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let several = needs.joint || needs.premultiplied;
             POSITIONS + (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
         }
-        BilateralJointU8 => {
-            let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
-            let pixels = match radius.0.max(radius.1) {
+        BilateralJointU8 | BilateralJointWideU8 | BilateralSingleU16 => {
+            // Rows of a thread.
+            let of_thread = height / 4;
+            let exponents = 4 * (radius.0 + 1) * (radius.1 + of_thread / 2 + 1);
+            let near = radius.0.max(radius.1) <= 8;
+            let tile = match kernel {
                 // Channels apart.
-                0..=8 => 4 * (32 + 2 * 8) * rows,
+                BilateralJointU8 => 4 * (32 + 2 * 8) * (height + 2 * 8),
+                BilateralSingleU16 if near => (32 + 2 * 8) * (height + 2 * 8),
                 _ => (32 + 2 * radius.0) * rows,
             };
-            // What is not dynamic: a byte for each column of the window.
-            exponents + pixels + 12
+            POSITIONS + exponents + tile
         }
         BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
             by_levels(height, radius, size_of::<u8>())

@@ -5,8 +5,8 @@ use super::launch::Filter;
 use super::linear::{kernels, weight_count};
 use crate::abi::band::MOST_OFFSET;
 use crate::abi::{
-    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border, distance, fourier,
-    packed, sample,
+    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, action, border, distance,
+    fourier, packed, sample,
 };
 use crate::violation;
 
@@ -41,6 +41,7 @@ fn takes_words(kernel: Kernel) -> bool {
             | BilateralNaiveU16
             | BilateralTileU16
             | BilateralPremultipliedU16
+            | BilateralSingleU16
     )
 }
 
@@ -179,7 +180,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 "a fraction beyond the edge",
             );
         }
-        BilateralJointU8 => {
+        BilateralJointU8 | BilateralJointWideU8 => {
+            let (fits, text) = within(if kernel == BilateralJointU8 {
+                8
+            } else {
+                MAX_RADIUS
+            });
+            unless(fits, &text);
             let joint = filtered(frame).all(|(job, index, _)| is_joint(job, index));
             unless(joint, "channels with a weight of their own");
             unless(filter.distance() == Some(distance::L1), "the L2 distance");
@@ -192,6 +199,10 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
         BilateralTileU8 | BilateralTileU16 => {
             unless(!needs.premultiplied, "premultiplication");
             unless(edge_is_code(frame, is_joint), "a fraction beyond the edge");
+        }
+        BilateralSingleU16 => {
+            unless(!needs.joint, "joint weights");
+            unless(!needs.premultiplied, "premultiplication");
         }
         BilateralPremultipliedU8 | BilateralPremultipliedU16 => {
             let all = frame.jobs[..frame.job_count as usize]

@@ -76,6 +76,17 @@ fn the_bilateral_goes_by_what_shares_a_weight() {
     };
     assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
     assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
+    assert_eq!(kernels(Format::Rgb, &wide), [BilateralTileU8]);
+    let less_wide = FilterSpec {
+        radius: 31,
+        ..of(Bilateral)
+    };
+    assert_eq!(kernels(Format::Gray16Le, &less_wide), [BilateralSingleU16]);
+    assert_eq!(kernels(Format::Rgb, &less_wide), [BilateralJointWideU8]);
+    assert_eq!(
+        kernels(Format::P01010le, &of(Bilateral)),
+        [BilateralSingleU16; 2]
+    );
     assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
 }
 
