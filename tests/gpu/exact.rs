@@ -536,11 +536,16 @@ fn the_bilateral_of_large_pictures() {
         (gst_video::VideoFormat::Gray8, 1281, 646, 7),
         (gst_video::VideoFormat::Gray8, 1281, 646, 15),
         (gst_video::VideoFormat::Nv12, 1302, 1290, 8),
+        (gst_video::VideoFormat::Rgba, 645, 323, 7),
+        (gst_video::VideoFormat::Argb, 322, 241, 8),
+        (gst_video::VideoFormat::Rgb, 333, 222, 12),
+        (gst_video::VideoFormat::P01010le, 646, 322, 7),
+        (gst_video::VideoFormat::Gray16Be, 333, 222, 11),
     ] {
         let layout = support::layout(format, width, height);
         for &border in borders.iter().take(if quick { 1 } else { borders.len() }) {
             // Windows of bytes that are not wide have the same loop for every radius.
-            if quick && radius == 8 {
+            if quick && format == gst_video::VideoFormat::Nv12 {
                 continue;
             }
             let spec = FilterSpec {

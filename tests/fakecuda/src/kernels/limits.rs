@@ -6,8 +6,8 @@ use super::linear::{kernels, weight_count};
 use crate::abi::band::MOST_OFFSET;
 use crate::abi::matrix::most_radius;
 use crate::abi::{
-    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, Taps, action, border, direct3, distance,
-    fourier, packed, sample,
+    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, Taps, action, border,
+    direct3, distance, fourier, packed, sample,
 };
 use crate::violation;
 
@@ -41,6 +41,8 @@ fn takes_words(kernel: Kernel) -> bool {
             | SeparableU16R8
             | BilateralNaiveU16
             | BilateralTileU16
+            | BilateralPremultipliedU16
+            | BilateralSingleU16
     )
 }
 
@@ -200,7 +202,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 "a fraction beyond the edge",
             );
         }
-        BilateralJointU8 => {
+        BilateralJointU8 | BilateralJointWideU8 => {
+            let (fits, text) = within(if kernel == BilateralJointU8 {
+                8
+            } else {
+                MAX_RADIUS
+            });
+            unless(fits, &text);
             let joint = filtered(frame).all(|(job, index, _)| is_joint(job, index));
             unless(joint, "channels with a weight of their own");
             unless(filter.distance() == Some(distance::L1), "the L2 distance");
@@ -211,8 +219,22 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
         }
         BilateralTileU8 | BilateralTileU16 => {
-            let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
-            unless(edge_is_code(frame, several), "a fraction beyond the edge");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(edge_is_code(frame, is_joint), "a fraction beyond the edge");
+        }
+        BilateralSingleU16 => {
+            unless(!needs.joint, "joint weights");
+            unless(!needs.premultiplied, "premultiplication");
+        }
+        BilateralPremultipliedU8 | BilateralPremultipliedU16 => {
+            let all = frame.jobs[..frame.job_count as usize]
+                .iter()
+                .all(|job| job.alpha >= 0);
+            unless(all, "jobs without premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
         }
         BilateralFastU8
         | BilateralFastLowU8
