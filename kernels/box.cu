@@ -9,8 +9,10 @@
 // Operations of a thread for 32 samples: 48 instructions for sums down, 72 and 20 exchanges for prefix sums across,
 // 24 accesses of 16 bytes to shared memory, 32 differences, 32 multiply-adds that divide and round, 24
 // permutations that pack: 12 a sample with loads and addresses. Both issue and shared memory take 17 µs for 4K RGBA.
-// Measured on an H200: 7.3 to 13 µs for 1080p GRAY8 from 5 x 5 to 65 x 65 samples, 48 to 82 for 4K RGBA, where the
-// cache bounds: with sums of 16 bits for windows of up to 256 samples 42 to 49, half as many pixels a thread take 10 % more.
+// Measured on an H200: 7.5 to 12.3 µs for 1080p GRAY8 from 5 x 5 to 65 x 65 samples, 47 to 79 for 4K RGBA: far from
+// all bounds, as 20 warps do not hide all latency. Sums of 16 bits, which windows of up to 256 samples allow, take 42 to 49
+// there; half as many pixels a thread 10 % more; sums of a thread's windows from one to the next, with half the
+// accesses to shared memory, the same.
 //
 // A warp walks down a strip of 256 pixels. Each thread has the sums down of 8 of them: with every step a row
 // enters the window and one leaves it, both read from memory, which is known one step ahead. Sums of two samples
@@ -207,8 +209,8 @@ struct Columns {
     }
 };
 
-// Does step `step`, whose bytes are there, and reads what the next of `steps` takes. Gives the sums down of ROWS rows by
-// pixel, if it is not one of the first, in which all rows enter the window.
+// Does step `step`, whose bytes are there, and reads what the next of `steps` takes. Gives the sums down of ROWS rows
+// by pixel, if it is not one of the first, in which all rows enter the window.
 template <int CHANNELS>
 DEVICE void take_step(Pair (&pixels)[PIXELS], u32 (&columns)[MOST_WORDS], Bytes& bytes, const Strip& strip, int step,
                       int steps) {
@@ -283,8 +285,8 @@ DEVICE void add_up(const Pair (&pixels)[PIXELS], Shared& shared) {
 
 // --- Codes ---------------------------------------------------------------------------------------
 
-// The code in the lowest byte of the mean. As bits of a float, which is not normalised, the sum is times 2^-149; `scale`
-// makes that the mean times 2^-24, which is what the last bit of a float from 0.5 on is worth.
+// The code of the mean in the lowest byte. As bits of a float, which is not normalised, a sum is worth 2^-149 of
+// itself; `scale` makes that the mean times 2^-24, which is what the last bit of a float from 0.5 on is worth.
 DEVICE u32 code_of_sum(u32 sum, float scale) { return __float_as_uint(fmaf(__uint_as_float(sum), scale, 0.5f)); }
 
 // 2^125

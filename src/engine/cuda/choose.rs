@@ -15,7 +15,9 @@ pub use matrix_units::bands;
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
 const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
-/// Tiles of 32 x 64 of those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
+/// Of the kernel that keeps joint channels apart.
+const LARGEST_JOINT_RADIUS: usize = 8;
+/// Tiles of 32 x 64 for those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
 /// multiprocessors of an H200, some of these would have too little to do.
 const FEW_TILES: usize = 400;
 
@@ -281,13 +283,13 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
-    if is_box(layout, job) {
-        return Some(Kernel::BoxU8);
-    }
     if let Some(kernel) = by_matrices(layout, job)
         && capability >= kernel.module().needed_capability()
     {
         return Some(kernel);
+    }
+    if is_box(layout, job) {
+        return Some(Kernel::BoxU8);
     }
     by_slabs(layout, job)
 }
@@ -368,19 +370,26 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     // Tiles of code values, not of floats.
     let codes = edge_is_code(layout, job);
     let bytes = layout.sample == Sample::U8 && codes && !job.premultiply;
-    let tile = match layout.sample {
-        Sample::U8 => Kernel::BilateralTileU8,
-        _ => Kernel::BilateralTileU16,
+    let tile = match (layout.sample, job.premultiply) {
+        (Sample::U8, false) => Kernel::BilateralTileU8,
+        (Sample::U8, true) => Kernel::BilateralPremultipliedU8,
+        (_, false) => Kernel::BilateralTileU16,
+        (_, true) => Kernel::BilateralPremultipliedU16,
     };
     let table = by_table(job, radius).filter(|_| bytes && !needs.joint);
+    let joint = match radius.0.max(radius.1) {
+        0..=LARGEST_JOINT_RADIUS => Kernel::BilateralJointU8,
+        _ => Kernel::BilateralJointWideU8,
+    };
+    let single = Kernel::BilateralSingleU16;
+    let words = layout.sample != Sample::U8 && !(needs.joint || needs.premultiplied);
     if let Some(table) = table {
         table
-    } else if bytes
-        && all_joint
-        && bilateral.distance == Distance::L1
-        && Kernel::BilateralJointU8.fits(radius, needs)
+    } else if bytes && all_joint && bilateral.distance == Distance::L1 && joint.fits(radius, needs)
     {
-        Kernel::BilateralJointU8
+        joint
+    } else if words && single.fits(radius, needs) {
+        single
     } else if tile.fits(radius, needs) && (codes || !(needs.joint || needs.premultiplied)) {
         tile
     } else if layout.sample == Sample::U8 {

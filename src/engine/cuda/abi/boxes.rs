@@ -14,10 +14,10 @@ pub fn columns(radius: usize) -> u32 {
 }
 
 /// Rows of a tile: with `columns` tiles across planes of such `heights`, of `slots` blocks that a GPU has room for
-/// at once, and windows that reach `radius` rows up and down. Before its first row a warp adds up a window, of which three
+/// at once, and windows that reach `radius` rows up and down. Before its first row a warp adds up a window, of which eight
 /// rows take about as long as one that it computes, and takes about two more to begin.
 pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32, radius: usize) -> u32 {
-    let before = (2 * radius + 1) as f64 / 3.0 + 2.0;
+    let before = (2 * radius + 1) as f64 / 8.0 + 2.0;
     best_height(columns, heights, slots, |height| {
         f64::from(height / WARPS) + before
     })

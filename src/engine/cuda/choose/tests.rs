@@ -56,8 +56,8 @@ fn of(kernel: spec::Kernel) -> FilterSpec {
 use Kernel::*;
 use gst_video::VideoFormat as Format;
 use spec::Kernel::{
-    Bilateral, Box, Box3, Box5, Box7, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9,
-    Laplacian, Prewitt, Scharr, ScharrX, Sobel, Unsharp,
+    Bilateral, Box, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Laplacian,
+    Prewitt, Scharr, ScharrX, Sobel, Unsharp,
 };
 
 #[test]
@@ -101,8 +101,10 @@ fn means_of_rectangles_have_a_kernel_of_their_own() {
     let of_radius = |radius| FilterSpec { radius, ..of(Box) };
     // Chroma of a smaller window as well, where there is more than one sample.
     assert_eq!(kernels(Format::Nv12, &of_radius(32)), [BoxU8; 2]);
-    assert_eq!(kernels(Format::I420, &of(Box7)), [BoxU8; 3]);
-    assert_eq!(kernels(Format::Rgba, &of(Box5)), [BoxU8]);
+    assert_eq!(kernels(Format::I420, &of_radius(20)), [BoxU8; 3]);
+    // Small ones go to the matrix units, where there are any.
+    let of_turing = kernels_on((7, 5), Format::Rgba, (64, 48), &of(Box5));
+    assert_eq!(of_turing, [BoxU8]);
     assert_eq!(kernels(Format::Bgr, &of_radius(9)), [BoxU8]);
     assert_eq!(kernels(Format::Gray8, &of(Box3)), [Direct3DividedU8]);
     assert_eq!(kernels(Format::Gray16Le, &of_radius(9)), [SeparableU16]);
@@ -219,7 +221,7 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
         Direct3U8,
         Direct3MagnitudeU8,
         SeparableMatrixU8,
-        SeparableMatrixLargeU8,
+        SeparableMatrixU8,
     ];
     let packed_422 = [
         Direct3Packed422,

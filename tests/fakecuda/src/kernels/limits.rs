@@ -4,10 +4,11 @@
 use super::launch::Filter;
 use super::linear::{kernels, lines, weight_count};
 use crate::abi::band::MOST_OFFSET;
+use crate::abi::matrix::most_radius;
 use crate::abi::slabs;
 use crate::abi::{
-    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, Taps, action, border, direct3, distance,
-    fourier, packed, sample,
+    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, Taps, action, border,
+    direct3, distance, fourier, packed, sample,
 };
 use crate::violation;
 
@@ -41,6 +42,8 @@ fn takes_words(kernel: Kernel) -> bool {
             | SeparableU16R16
             | BilateralNaiveU16
             | BilateralTileU16
+            | BilateralPremultipliedU16
+            | BilateralSingleU16
     )
 }
 
@@ -86,12 +89,15 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             unless(in_whole_rows(frame, kernel.takes_packed_422()), "such rows");
         }
-        SeparableMatrixU8 | SeparableMatrixLargeU8 | SeparableMatrixDividedU8 => {
-            let (fits, text) = within(4);
-            unless(fits, &text);
-            let limit = if kernel == SeparableMatrixU8 { 23 } else { 24 };
-            unless(filter.has_whole_bytes(limit), "such weights");
-            let divided = kernel == SeparableMatrixDividedU8 || filter.leaves_whole_numbers();
+        SeparableMatrixU8 | SeparableMatrixDividedU8 => {
+            let jobs = &frame.jobs[..frame.job_count as usize];
+            let within = jobs.iter().all(|job| {
+                let (across, down) = most_radius(job.channel_count as usize);
+                radius.0 <= across && radius.1 <= down
+            });
+            unless(within, &format!("a radius of {radius:?}"));
+            unless(filter.has_whole_bytes(), "such weights");
+            let divided = kernel == SeparableMatrixDividedU8 || filter.is_shifted();
             unless(divided, "such a divisor or offset");
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(!needs.premultiplied, "premultiplication");
@@ -99,7 +105,8 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            unless(in_rows_of_bytes(frame), "such rows");
+            let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            unless(packed && in_rows_of_bytes(frame), "such rows");
         }
         BoxU8 => {
             unless(filter.is_box(), "such weights or such a divisor");
@@ -190,7 +197,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 "a fraction beyond the edge",
             );
         }
-        BilateralJointU8 => {
+        BilateralJointU8 | BilateralJointWideU8 => {
+            let (fits, text) = within(if kernel == BilateralJointU8 {
+                8
+            } else {
+                MAX_RADIUS
+            });
+            unless(fits, &text);
             let joint = filtered(frame).all(|(job, index, _)| is_joint(job, index));
             unless(joint, "channels with a weight of their own");
             unless(filter.distance() == Some(distance::L1), "the L2 distance");
@@ -201,8 +214,22 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
         }
         BilateralTileU8 | BilateralTileU16 => {
-            let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
-            unless(edge_is_code(frame, several), "a fraction beyond the edge");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(edge_is_code(frame, is_joint), "a fraction beyond the edge");
+        }
+        BilateralSingleU16 => {
+            unless(!needs.joint, "joint weights");
+            unless(!needs.premultiplied, "premultiplication");
+        }
+        BilateralPremultipliedU8 | BilateralPremultipliedU16 => {
+            let all = frame.jobs[..frame.job_count as usize]
+                .iter()
+                .all(|job| job.alpha >= 0);
+            unless(all, "jobs without premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
         }
         BilateralFastU8
         | BilateralFastLowU8
@@ -360,9 +387,8 @@ impl Filter {
         }
     }
 
-    /// One separable kernel of weights that are bytes, whose sums across are of 16 bits, and all sums
-    /// of `bits` bits.
-    fn has_whole_bytes(&self, bits: u32) -> bool {
+    /// One separable kernel of weights that are bytes, whose sums across are of 16 bits, and all sums of 24 bits.
+    fn has_whole_bytes(&self) -> bool {
         let Filter::Linear(launch) = self else {
             return false;
         };
@@ -375,11 +401,11 @@ impl Filter {
         taps.separable == 1
             && across.iter().chain(down).all(is_byte)
             && sum(across) * 255.0 < 65536.0
-            && sum(across) * sum(down) * 255.0 < f64::from(1 << bits)
+            && sum(across) * sum(down) * 255.0 < f64::from(1 << 24)
     }
 
-    /// A divisor that is a power of two up to 2^16, and nothing but whole numbers to add to quotients.
-    fn leaves_whole_numbers(&self) -> bool {
+    /// A divisor that is a power of two up to 2^16, nothing to add to quotients, and these in range.
+    fn is_shifted(&self) -> bool {
         let Filter::Linear(launch) = self else {
             return false;
         };
@@ -388,13 +414,13 @@ impl Filter {
         let down = crate::abi::line_length(taps.width as usize);
         let sum = weights[..taps.width as usize].iter().sum::<f32>()
             * weights[down..][..taps.height as usize].iter().sum::<f32>();
-        let is_whole = |channel: &Channel| {
-            (channel.offset - channel.zero * sum / launch.divisor).fract() == 0.0
-        };
+        let adds_nothing =
+            |channel: &Channel| channel.offset == channel.zero * sum / launch.divisor;
         launch.divisor * launch.reciprocal == 1.0
             && launch.divisor.to_bits() & 0x7f_ffff == 0
             && (1.0..=65536.0).contains(&launch.divisor)
-            && filtered(&launch.frame).all(|(_, _, channel)| is_whole(channel))
+            && sum <= launch.divisor
+            && filtered(&launch.frame).all(|(_, _, channel)| adds_nothing(channel))
     }
 
     /// Of 3 x 3 weights in three lines each, as they come from the compact launch.
