@@ -182,7 +182,7 @@ mod tests {
         assert!(!takes(&near, &near, 2.0));
     }
 
-    /// As they were fastest, or nearly so, on an H200.
+    /// Beside those that were fastest on an H200: 16, 32, 96, 96 and 144.
     #[test]
     fn tiles_are_as_high_as_fills_the_device() {
         const SLOTS: u32 = 7 * 132;
@@ -190,8 +190,8 @@ mod tests {
             |samples: u32, height: u32| tile_height(&[samples.div_ceil(128)], &[height], SLOTS);
         assert_eq!(of(640, 480), 16);
         assert_eq!(of(1920, 1080), 32);
-        assert_eq!(of(4 * 1920, 1080), 96);
-        assert_eq!(of(3840, 2160), 96);
+        assert_eq!(of(4 * 1920, 1080), 80);
+        assert_eq!(of(3840, 2160), 80);
         assert_eq!(of(4 * 3840, 2160), 144);
     }
 }
