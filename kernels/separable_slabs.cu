@@ -175,7 +175,10 @@ struct Runs {
     }
     // The row of a slab in which a thread's run of a turn lies.
     static __device__ __forceinline__ int row_of(int channels, int turn) {
-        const u32 factor = channels == 1 ? inverse(1) : channels == 2 ? inverse(2) : channels == 3 ? inverse(3) : inverse(4);
+        const u32 factor = channels == 1 ? inverse(1)
+                         : channels == 2 ? inverse(2)
+                         : channels == 3 ? inverse(3)
+                                         : inverse(4);
         return (turn * THREADS + threadIdx.x) * factor >> 16;
     }
 
@@ -341,8 +344,9 @@ DEVICE void complete(Shared<S>& shared, const Tile<S>& tile, int slab) {
     __syncthreads();
 #pragma unroll 1
     for (int side = 0; side < 2; ++side) {
-        const int begin = side == 0 ? (tile.aligned_input ? S::HALO - tile.radius : 0) : end;
-        const int until = side == 0 ? (tile.aligned_input ? (tile.x0 == 0 ? S::HALO : 0) : end) : min(end + tile.radius, all);
+        const int left_end = !tile.aligned_input ? end : tile.x0 == 0 ? S::HALO : 0;
+        const int begin = side == 1 ? end : tile.aligned_input ? S::HALO - tile.radius : 0;
+        const int until = side == 1 ? min(end + tile.radius, all) : left_end;
         gather(shared, tile, slab, begin, until);
     }
     if (!constant) return;
@@ -351,7 +355,8 @@ DEVICE void complete(Shared<S>& shared, const Tile<S>& tile, int slab) {
     if (tile.position(slab * ROWS + row) != BEYOND) return;
     auto* to = shared.template row_of_samples<typename S::Sample>(row);
 #pragma unroll 1
-    for (int i = threadIdx.x / ROWS; i < all * tile.channels; i += THREADS / ROWS) to[i] = code_at(tile, i / all, BEYOND, BEYOND);
+    for (int i = threadIdx.x / ROWS; i < all * tile.channels; i += THREADS / ROWS)
+        to[i] = code_at(tile, i / all, BEYOND, BEYOND);
 }
 
 template <typename S>
@@ -376,7 +381,9 @@ constexpr int line(int radius) { return rounded_up(2 * radius + 1, 4); }
 
 // The code value `index` of a word, UNIT times as large.
 DEVICE float value_of(u8, u32 word, int index) { return __uint_as_float(__byte_perm(word, 0, 0x4404 | index << 4)); }
-DEVICE float value_of(u16, u32 word, int index) { return __uint_as_float(__byte_perm(word, 0, index == 0 ? 0x4104 : 0x4324)); }
+DEVICE float value_of(u16, u32 word, int index) {
+    return __uint_as_float(__byte_perm(word, 0, index == 0 ? 0x4104 : 0x4324));
+}
 
 // What a thread sums: OWN samples of a row of every slab.
 template <typename S>
@@ -425,7 +432,8 @@ DEVICE void add_across(Totals<S>& totals, const u32 (&words)[COUNT], int first, 
 
 // Sums AT_ONCE samples across, from sample `half` * AT_ONCE of the thread's on.
 template <typename S, int RADIUS>
-DEVICE void sum_across(Totals<S>& totals, Shared<S>& shared, const Across<S>& across, int half, const CudaconvConvolveLaunch& launch) {
+DEVICE void sum_across(Totals<S>& totals, Shared<S>& shared, const Across<S>& across, int half,
+                       const CudaconvConvolveLaunch& launch) {
     constexpr int PER_WORD = 4 / S::SIZE, WORDS = (S::AT_ONCE + 2 * S::HALO) / PER_WORD;
     const u32 from = across.from + half * S::AT_ONCE * S::SIZE;
     if constexpr (S::AT_ONCE * S::SIZE % 16 == 0) {
@@ -455,7 +463,8 @@ DEVICE void put(Shared<S>& shared, const Totals<S>& totals, const Across<S>& acr
         float4* to = shared.template at<float4>(begin + place * SLAB + count * S::SLABS * SLAB);
         const float* total = totals[count];
 #pragma unroll
-        for (int p = 0; p < S::AT_ONCE; p += 4) to[p / 4] = make_float4(total[p], total[p + 1], total[p + 2], total[p + 3]);
+        for (int p = 0; p < S::AT_ONCE; p += 4)
+            to[p / 4] = make_float4(total[p], total[p + 1], total[p + 2], total[p + 3]);
     }
 }
 
@@ -529,7 +538,8 @@ DEVICE void sum_down(Totals<S>& totals, Shared<S>& shared, int place, int half, 
 
 // Makes sums results.
 template <typename S>
-DEVICE void finish(Shared<S>& shared, Totals<S>& totals, const Down<S>& down, int half, const Tile<S>& tile, const CudaconvConvolveLaunch& launch) {
+DEVICE void finish(Shared<S>& shared, Totals<S>& totals, const Down<S>& down, int half, const Tile<S>& tile,
+                   const CudaconvConvolveLaunch& launch) {
     using Sample = typename S::Sample;
     const bool power_of_two = (__float_as_uint(launch.divisor) & 0x7fffff) == 0;
     if (S::KERNELS == 2) {
@@ -545,7 +555,8 @@ DEVICE void finish(Shared<S>& shared, Totals<S>& totals, const Down<S>& down, in
     Sample* to = shared.template at<Sample>(down.to) + half * S::AT_ONCE * THREADS;
 #pragma unroll
     for (int o = 0; o < S::AT_ONCE; ++o)
-        to[o * THREADS] = encoded<Sample>(tile.frame, rounded(Sample(), totals[0][o] + down.offset, tile.frame.max_code));
+        to[o * THREADS] =
+            encoded<Sample>(tile.frame, rounded(Sample(), totals[0][o] + down.offset, tile.frame.max_code));
 }
 
 // Copies or fills a column of a slab.
@@ -587,11 +598,14 @@ struct Pieces {
         const int pixels = min(tile.pixels, tile.width() - tile.x0);
         return pixels * tile.channels - static_cast<int>(threadIdx.x % ACROSS) * SAMPLES;
     }
-    static __device__ __forceinline__ bool is_whole(const Tile<S>& tile) { return tile.aligned_output && left(tile) >= SAMPLES; }
+    static __device__ __forceinline__ bool is_whole(const Tile<S>& tile) {
+        return tile.aligned_output && left(tile) >= SAMPLES;
+    }
 
     __device__ __forceinline__ Pieces(Shared<S>& shared, const Tile<S>& tile) {
         const u32 row = threadIdx.x / ACROSS;
-        offset = row * tile.first().output_stride + (tile.x0 * tile.channels + threadIdx.x % ACROSS * SAMPLES) * S::SIZE;
+        const u32 sample = tile.x0 * tile.channels + threadIdx.x % ACROSS * SAMPLES;
+        offset = row * tile.first().output_stride + sample * S::SIZE;
         slabs = is_whole(tile) ? slabs_of(tile.rows - static_cast<int>(row)) : 0;
         keep(shared, offset), keep(shared, slabs);
     }
@@ -604,7 +618,8 @@ DEVICE void write(const Shared<S>& shared, const Tile<S>& tile, const Pieces<S>&
     const int rows = tile.rows - static_cast<int>(slab) * ROWS;
     if (slab < own.slabs) {
         const u32 stride = tile.first().output_stride;
-        const cudaconv_u64 to = tile.first().output + static_cast<cudaconv_u64>(tile.y0 + slab * ROWS) * stride + own.offset;
+        const cudaconv_u64 row = static_cast<cudaconv_u64>(tile.y0 + slab * ROWS);
+        const cudaconv_u64 to = tile.first().output + row * stride + own.offset;
 #pragma unroll
         for (int turn = 0; turn < P::TURNS; ++turn)
             if (turn == 0 || static_cast<int>(threadIdx.x) / P::ACROSS + turn * P::ROWS_APART < rows)
@@ -637,7 +652,8 @@ struct Radii<RADIUS, OTHERS...> {
     static constexpr int LARGEST = RADIUS > Next::LARGEST ? RADIUS : Next::LARGEST;
 
     template <typename S>
-    static __device__ __forceinline__ void across(Totals<S>& totals, Shared<S>& shared, const Across<S>& own, int half, int radius, const CudaconvConvolveLaunch& launch) {
+    static __device__ __forceinline__ void across(Totals<S>& totals, Shared<S>& shared, const Across<S>& own, int half,
+                                                  int radius, const CudaconvConvolveLaunch& launch) {
         if (sizeof...(OTHERS) > 0 && radius != RADIUS) {
             if constexpr (sizeof...(OTHERS) > 0) Next::across(totals, shared, own, half, radius, launch);
         } else {
@@ -646,7 +662,8 @@ struct Radii<RADIUS, OTHERS...> {
     }
 
     template <typename S>
-    static __device__ __forceinline__ void down(Totals<S>& totals, Shared<S>& shared, int place, int half, int radius, const CudaconvConvolveLaunch& launch) {
+    static __device__ __forceinline__ void down(Totals<S>& totals, Shared<S>& shared, int place, int half, int radius,
+                                                const CudaconvConvolveLaunch& launch) {
         if (sizeof...(OTHERS) > 0 && radius != RADIUS) {
             if constexpr (sizeof...(OTHERS) > 0) Next::down(totals, shared, place, half, radius, launch);
         } else {
