@@ -8,7 +8,7 @@ use crate::exact::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
 
 /// What `auto` gives is compared, byte for byte.
-fn same_bytes(interlaced: bool) -> Frames<'static> {
+fn same_bytes(interlaced: bool) -> Frames {
     Frames {
         methods: &[Method::Auto],
         interlaced,
