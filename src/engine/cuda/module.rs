@@ -33,6 +33,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::Direct3MagnitudePacked422 => file!("direct3_magnitude_422"),
         Module::ConvolveNaive => file!("convolve_naive"),
         Module::ConvolveMatrixU8 => file!("convolve_matrix_u8"),
+        Module::ConvolveMatrixNearU8 => file!("convolve_matrix_near_u8"),
+        Module::ConvolveMatrixU16 => file!("convolve_matrix_u16"),
         Module::ConvolveFft => file!("convolve_fft"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),
