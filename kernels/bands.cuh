@@ -237,8 +237,8 @@ DEVICE void load_bytes(const Channels<Sample>& channels, const Window& window, c
     }
 }
 
-// Where the words of `Picks` are in the planes of filtered channels, from the first of their places on; -1 for those of other
-// channels.
+// Where the words of `Picks` are in the planes of filtered channels, from the first of their places on; -1 for those of
+// other channels.
 struct Targets {
     int of[4];
 
@@ -281,7 +281,9 @@ DEVICE void load_packed(const Channels<Sample>& channels, const Window& window, 
             const bool taken =
                 walk.index < count && is_taken(positions, inside, walk.row, x, unit, channels.job.width, y);
             places[i] = taken ? walk.row * window.pitch + walk.column * unit : -1;
-            if (taken) read_words<Sample>(words[i], bytes, first.input + (static_cast<u32>(y) * first.input_stride + x * bytes));
+            if (taken)
+                read_words<Sample>(words[i], bytes,
+                                   first.input + (static_cast<u32>(y) * first.input_stride + x * bytes));
             walk.step(across, THREADS, rows_apart, units_apart);
         }
 #pragma unroll
@@ -294,7 +296,8 @@ DEVICE void load_packed(const Channels<Sample>& channels, const Window& window, 
             u8* place = channels.tile + places[i];
 #pragma unroll
             for (int word = 0; word < 4; ++word)
-                if (targets.of[word] >= 0) *reinterpret_cast<u32*>(place + targets.of[word]) = picks.of[word].from(words[i]);
+                if (targets.of[word] >= 0)
+                    *reinterpret_cast<u32*>(place + targets.of[word]) = picks.of[word].from(words[i]);
         }
     }
 }
@@ -382,12 +385,14 @@ DEVICE void write_bytes(const Channels<Sample>& channels, int pitch, int x0, int
         const int row = i / UNITS, column = i % UNITS * UNIT;
         const int x = x0 + column, y = y0 + row;
         if (x + UNIT > static_cast<int>(channels.job.width) || y >= static_cast<int>(channels.job.height)) continue;
-        const cudaconv_u64 to = channel.output + (static_cast<u32>(y) * channel.output_stride + x);
         uint2 unit;
-        if (channel.action == CUDACONV_FILTER) unit = *reinterpret_cast<const uint2*>(channels.tile + row * pitch + column);
-        else if (channel.action == CUDACONV_COPY) unit = read_sample<uint2>(channel.input + (static_cast<u32>(y) * channel.input_stride + x));
-        else unit.x = unit.y = filled<Sample>(channels.frame, channel, 0);
-        write_sample(to, unit);
+        if (channel.action == CUDACONV_FILTER)
+            unit = *reinterpret_cast<const uint2*>(channels.tile + row * pitch + column);
+        else if (channel.action == CUDACONV_COPY)
+            unit = read_sample<uint2>(channel.input + (static_cast<u32>(y) * channel.input_stride + x));
+        else
+            unit.x = unit.y = filled<Sample>(channels.frame, channel, 0);
+        write_sample(channel.output + (static_cast<u32>(y) * channel.output_stride + x), unit);
     }
 }
 
@@ -408,7 +413,7 @@ DEVICE void write_packed(const Channels<Sample>& channels, int pitch, int bytes,
         any = any || copied[word];
         fills[word] = filled<Sample>(channels.frame, channel, byte % sizeof(Sample));
     }
-#pragma unroll 2
+#pragma unroll 1
     for (int i = threadIdx.x; i < units * HEIGHT; i += THREADS) {
         const int row = i / units, column = i % units * unit;
         const int x = x0 + column, y = y0 + row;

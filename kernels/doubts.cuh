@@ -149,7 +149,8 @@ DEVICE void decide(u32 doubtful, Doubts& doubts, const CudaconvConvolveLaunch& l
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < min(count, MOST_DOUBTS); i += THREADS) {
             const int row = doubts.places[i] / WIDTH, column = doubts.places[i] % WIDTH;
-            const u32 code = canonical_code<Sample>(doubts, launch, channel, samples + row * pitch + column, pitch, plane_bytes);
+            const u8* from = samples + row * pitch + column;
+            const u32 code = canonical_code<Sample>(doubts, launch, channel, from, pitch, plane_bytes);
             const u32 sample = sizeof(Sample) == 1 ? code : lowered(launch.frame, code);
             codes[code_place(row, column)] = sample;
             if (sizeof(Sample) == 2) codes[PLANE + code_place(row, column)] = sample >> 8;

@@ -28,6 +28,9 @@ const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// that are not clamped are computed once more.
 const SMALL_TOLERANCE: f32 = 0.005;
 const LARGEST_TOLERANCE: f32 = 0.04;
+/// Scales that are tried, and numbers that are rounded for that.
+const MOST_SCALES: usize = 1024;
+const MOST_ROUNDINGS: usize = 1 << 18;
 /// What errors of errors may come to, to the first.
 const SECOND_ORDER: f64 = 1.001;
 
@@ -178,8 +181,8 @@ impl Bands {
         Some(if serve { two } else { three })
     }
 
-    /// Those nearest to `weights` of two digits, for sums of bytes that are divided by `divisor`: errors of 16 bits of the
-    /// largest weight, which float16 would be of the 11 of each. `None` where results could be more than a code off.
+    /// Those nearest to `weights` of two digits, for sums of bytes that are divided by `divisor`: errors of 15 bits of the
+    /// largest weight or less, which float16 would be of the 11 of each. `None` where results could be more than a code off.
     pub fn rough(weights: &[f32], divisor: f32) -> Option<Bands> {
         let bands = Bands::of_digits(2, weights, divisor, Samples::BYTES)?;
         let at_most_one_off = bands.tolerance <= 0.5;
@@ -196,13 +199,24 @@ impl Bands {
         // each.
         let largest_sample = if samples.bytes == 1 { 255.0 } else { 1.0 };
         let room = f64::from(1u32 << 31) / largest_sample - weights.len() as f64;
-        let scale = (f64::from(largest_of(digits)) / most).min(room / positive.max(negative));
-        let factor = (samples.unit(digits) / (scale * f64::from(divisor))) as f32;
+        let largest = (f64::from(largest_of(digits)) / most).min(room / positive.max(negative));
+        // Where two digits are all, other scales than the largest may fit the weights much better.
+        let count = match digits {
+            2 => (MOST_ROUNDINGS / weights.len()).clamp(1, MOST_SCALES),
+            _ => 1,
+        };
+        let unit = samples.unit(digits) / f64::from(divisor);
+        let (factor, scale) = (0..count)
+            .map(|number| {
+                let scale = largest * (1.0 - 0.5 * number as f64 / count as f64);
+                let factor = (unit / scale) as f32;
+                // What the factor, a float32, makes of them, not what it should.
+                (factor, unit / f64::from(factor))
+            })
+            .min_by(|a, b| misfit(weights, a.1).total_cmp(&misfit(weights, b.1)))?;
         if !factor.is_normal() {
             return None;
         }
-        // What the factor, a float32, makes of them, not what it should.
-        let scale = samples.unit(digits) / (f64::from(factor) * f64::from(divisor));
         let value = |&weight: &f32| (f64::from(weight) * scale).round() as i32;
         let mut bands = Bands {
             values: weights.iter().map(value).collect(),
@@ -295,6 +309,18 @@ fn sums_by_sign(weights: &[f32]) -> impl Iterator<Item = (f64, f64)> + '_ {
 
 fn magnitudes(weights: &[f32]) -> impl Iterator<Item = f64> + '_ {
     weights.iter().map(|&weight| f64::from(weight.abs()))
+}
+
+/// The sum of the differences of `weights` from whole numbers by `scale`, of those above or of those below.
+fn misfit(weights: &[f32], scale: f64) -> f64 {
+    let (mut above, mut below) = (0.0, 0.0);
+    for &weight in weights {
+        let exact = f64::from(weight) * scale;
+        let difference = exact.round() - exact;
+        above += difference.max(0.0);
+        below += (-difference).max(0.0);
+    }
+    f64::max(above, below) / scale
 }
 
 /// The largest number of so many digits, each up to 127.

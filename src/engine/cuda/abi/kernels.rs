@@ -412,9 +412,9 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             };
             let planes = (1 + needs.others) * bytes * pitch * rows / 4;
             let in_doubt = match kernel {
-                // What is in doubt, the weights, and a word that is read behind the last sample.
+                // What is in doubt, the weights, and words that are read behind the last sample.
                 ConvolveMatrixNearU8 | ConvolveMatrixNearU16 => {
-                    128 + line_length(width) * (2 * radius.1 + 1) + 4
+                    128 + line_length(width) * (2 * radius.1 + 1) + 8
                 }
                 _ => 0,
             };
