@@ -10,21 +10,15 @@
 // tile: a block of 32 x 8 threads computes 32 columns by 32 rows (16 where 32 do not fit into
 // 48 KiB), a thread 4 rows of one column, whose chains of sums are independent and share the
 // spatial exponents. The tile with its halo holds floats; where several channels share a weight
-// or are premultiplied, four code values side by side.
-#include "common.cuh"
+// or are premultiplied, four code values side by side. Jobs with and without premultiplication have
+// modules of their own.
+#include "bilateral.cuh"
 
-constexpr int WIDTH = 32;
 constexpr int THREADS = 256;
 constexpr int NAIVE_HEIGHT = THREADS / WIDTH;
 constexpr int ROWS = 4;
 // Blocks of a multiprocessor: leaves 80 registers.
 constexpr int BLOCKS = 3;
-
-DEVICE float exp2_approximate(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
 
 // Channels that have one weight together: one, or the three joint ones. Values are in' or, of
 // premultiplied channels, its products with alpha.
@@ -40,8 +34,12 @@ struct Set {
         float alpha;
     };
 
+    // Alpha itself is a channel by which nothing is multiplied.
+    bool by_alpha;
+
     __device__ __forceinline__ Set(const CudaconvBilateralLaunch& launch, const CudaconvJob& job, u32 mask)
-        : launch(launch), job(job), color(PREMULTIPLIED ? launch.color_premultiplied : launch.color) {
+        : launch(launch), job(job), by_alpha(PREMULTIPLIED && mask != 1u << job.alpha) {
+        color = by_alpha ? launch.color_premultiplied : launch.color;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             channels[c] = __ffs(mask) - 1;
@@ -57,7 +55,7 @@ struct Set {
         Pixel pixel;
         x = border_position(launch.frame.border, x, job.width);
         y = border_position(launch.frame.border, y, job.height);
-        pixel.alpha = PREMULTIPLIED ? value_in<Sample>(launch.frame, alpha(), x, y) : 1.0f;
+        pixel.alpha = by_alpha ? value_in<Sample>(launch.frame, alpha(), x, y) : 1.0f;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             pixel.values[c] = value_in<Sample>(launch.frame, channel(c), x, y);
@@ -120,24 +118,15 @@ DEVICE void for_each_tap(const CudaconvBilateralLaunch& launch, Visit visit) {
     }
 }
 
-// Calls `filter` with every set of channels of a job that has a weight of its own.
-template <typename Sample, typename Filter>
+// Calls `filter` with every set of channels of a job that has a weight of its own; channels of a job with
+// an alpha channel are PREMULTIPLIED.
+template <typename Sample, bool PREMULTIPLIED, typename Filter>
 DEVICE void for_each_set(const CudaconvBilateralLaunch& launch, const CudaconvJob& job, Filter filter) {
-    if (job.joint) {
-        if (job.alpha >= 0) {
-            filter(Set<Sample, 3, true>(launch, job, job.joint));
-        } else {
-            filter(Set<Sample, 3, false>(launch, job, job.joint));
-        }
-    }
+    if (job.joint) filter(Set<Sample, 3, PREMULTIPLIED>(launch, job, job.joint));
 #pragma unroll 1
     for (u32 c = 0; c < job.channel_count; ++c) {
         if (job.channels[c].action != CUDACONV_FILTER || job.joint >> c & 1) continue;
-        if (job.alpha >= 0 && job.alpha != static_cast<int>(c)) {
-            filter(Set<Sample, 1, true>(launch, job, 1u << c));
-        } else {
-            filter(Set<Sample, 1, false>(launch, job, 1u << c));
-        }
+        filter(Set<Sample, 1, PREMULTIPLIED>(launch, job, 1u << c));
     }
 }
 
@@ -160,15 +149,19 @@ DEVICE void naive(const CudaconvBilateralLaunch& launch) {
     copy_or_fill_tile<Sample>(frame, job, x0, y0, WIDTH, NAIVE_HEIGHT, threadIdx.x, THREADS);
     const int x = x0 + threadIdx.x % WIDTH, y = y0 + threadIdx.x / WIDTH;
     if (x >= static_cast<int>(job.width) || y >= static_cast<int>(job.height)) return;
-    for_each_set<Sample>(launch, job, [&](const auto& set) { naive_set(set, x, y); });
+    const auto filter = [&](const auto& set) { naive_set(set, x, y); };
+    if (job.alpha >= 0) for_each_set<Sample, true>(launch, job, filter);
+    else for_each_set<Sample, false>(launch, job, filter);
 }
 
-#ifdef BILATERAL_NAIVE
+#ifdef BILATERAL_NAIVE_U8
 extern "C" __global__ void __launch_bounds__(THREADS)
     bilateral_naive_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
     naive<u8>(launch);
 }
+#endif
 
+#ifdef BILATERAL_NAIVE_U16
 extern "C" __global__ void __launch_bounds__(THREADS)
     bilateral_naive_u16(const __grid_constant__ CudaconvBilateralLaunch launch) {
     naive<u16>(launch);
@@ -207,33 +200,30 @@ constexpr int ALPHA_SLOT = 3;
 // The code value at (x, y), a position in the picture or BEYOND. The host sees to it that what the
 // border says of samples beyond the edge is a code value.
 template <typename Sample>
-DEVICE u32 tile_code(const CudaconvFrame& frame, const CudaconvChannel& channel, bool inside, int x, int y) {
-    if (!inside && (x == BEYOND || y == BEYOND)) return static_cast<u32>(channel.beyond + channel.zero);
+DEVICE u32 tile_code(const CudaconvFrame& frame, const CudaconvChannel& channel, int x, int y) {
+    if (x == BEYOND || y == BEYOND) return static_cast<u32>(channel.beyond + channel.zero);
     return code_of(frame, read_sample<Sample>(input_at(channel, x, y)));
 }
 
-// What a set reads from its tile: floats of one channel, packed code values else.
+// What a set reads from its tile: floats of one channel, packed code values else. `load` takes
+// positions in the picture, or BEYOND.
 template <typename Sample, int CHANNELS, bool PREMULTIPLIED>
 struct TileOf {
     using Element = Packed<Sample>;
     using SetOf = Set<Sample, CHANNELS, PREMULTIPLIED>;
 
-    static __device__ __forceinline__ Element load(const SetOf& set, bool inside, int x, int y) {
+    static __device__ __forceinline__ Element load(const SetOf& set, int x, int y) {
         const CudaconvFrame& frame = set.launch.frame;
         Element element = {};
-        if (!inside) {
-            x = border_position(frame.border, x, set.job.width);
-            y = border_position(frame.border, y, set.job.height);
-        }
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) element.set(c, tile_code<Sample>(frame, set.channel(c), inside, x, y));
-        if (PREMULTIPLIED) element.set(ALPHA_SLOT, tile_code<Sample>(frame, set.alpha(), inside, x, y));
+        for (int c = 0; c < CHANNELS; ++c) element.set(c, tile_code<Sample>(frame, set.channel(c), x, y));
+        if (set.by_alpha) element.set(ALPHA_SLOT, tile_code<Sample>(frame, set.alpha(), x, y));
         return element;
     }
 
     static __device__ __forceinline__ typename SetOf::Pixel pixel(const SetOf& set, const Element& element) {
         typename SetOf::Pixel pixel;
-        pixel.alpha = PREMULTIPLIED ? element.whole(ALPHA_SLOT) - (WHOLE + set.alpha().zero) : 1.0f;
+        pixel.alpha = set.by_alpha ? element.whole(ALPHA_SLOT) - (WHOLE + set.alpha().zero) : 1.0f;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             pixel.values[c] = element.whole(c) - (WHOLE + set.channel(c).zero);
@@ -248,15 +238,16 @@ struct TileOf<Sample, 1, false> {
     using Element = float;
     using SetOf = Set<Sample, 1, false>;
 
-    static __device__ __forceinline__ float load(const SetOf& set, bool inside, int x, int y) {
-        return tile_value<Sample>(set.launch.frame, set.job, set.channel(0), inside, x, y);
+    static __device__ __forceinline__ float load(const SetOf& set, int x, int y) {
+        return value_in<Sample>(set.launch.frame, set.channel(0), x, y);
     }
 
     static __device__ __forceinline__ typename SetOf::Pixel pixel(const SetOf&, float value) { return {{value}, 1.0f}; }
 };
 
 template <typename Sample, int CHANNELS, bool PREMULTIPLIED>
-DEVICE void tile_set(const Set<Sample, CHANNELS, PREMULTIPLIED>& set, void* shared, int x0, int y0, int tile_height) {
+DEVICE void tile_set(const Set<Sample, CHANNELS, PREMULTIPLIED>& set, void* shared, const Positions& positions, int x0,
+                     int y0, int tile_height) {
     using Tile = TileOf<Sample, CHANNELS, PREMULTIPLIED>;
     using Element = typename Tile::Element;
     const CudaconvBilateralLaunch& launch = set.launch;
@@ -264,11 +255,13 @@ DEVICE void tile_set(const Set<Sample, CHANNELS, PREMULTIPLIED>& set, void* shar
     const int pitch = WIDTH + 2 * radius_x, rows = tile_height + 2 * radius_y;
     Element* tile = static_cast<Element*>(shared);
 
-    const bool is_in = is_inside(set.job, x0 - radius_x, y0 - radius_y, pitch, rows);
     __syncthreads();
-    for_each_element(pitch, rows, is_in, threadIdx.x, THREADS, [&](int row, int column, bool inside) {
-        tile[row * pitch + column] = Tile::load(set, inside, x0 - radius_x + column, y0 - radius_y + row);
-    });
+    constexpr int AT_ONCE = CHANNELS == 1 && !PREMULTIPLIED ? 4 : 2;
+    const int rows_apart = THREADS / pitch, columns_apart = THREADS % pitch;
+    Walk walk(pitch, threadIdx.x);
+#pragma unroll AT_ONCE
+    for (; walk.index < pitch * rows; walk.step(pitch, THREADS, rows_apart, columns_apart))
+        tile[walk.index] = Tile::load(set, positions.columns[walk.column], positions.rows[walk.row]);
     __syncthreads();
     const int x = threadIdx.x % WIDTH, y = threadIdx.x / WIDTH * ROWS;
     if (y >= tile_height) return;
@@ -283,11 +276,19 @@ DEVICE void tile_set(const Set<Sample, CHANNELS, PREMULTIPLIED>& set, void* shar
 #pragma unroll
         for (int h = 0; h < ROWS; ++h) set.add(sums[h], centres[h], Tile::pixel(set, row[h * pitch]), space);
     });
+#pragma unroll 1
+    for (int h = 0; h < ROWS; ++h) {
+        set.write(x0 + x, y0 + y + h, centres[0], sums[0]);
+        // The next moves up, so that the code for one is there once.
 #pragma unroll
-    for (int h = 0; h < ROWS; ++h) set.write(x0 + x, y0 + y + h, centres[h], sums[h]);
+        for (int k = 0; k + 1 < ROWS; ++k) {
+            centres[k] = centres[k + 1];
+            sums[k] = sums[k + 1];
+        }
+    }
 }
 
-template <typename Sample>
+template <typename Sample, bool PREMULTIPLIED>
 DEVICE void tile_job(const CudaconvBilateralLaunch& launch, void* shared) {
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
@@ -295,21 +296,29 @@ DEVICE void tile_job(const CudaconvBilateralLaunch& launch, void* shared) {
     const int tile_height = frame.tile_height;
     const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * tile_height;
     copy_or_fill_tile<Sample>(frame, job, x0, y0, WIDTH, tile_height, threadIdx.x, THREADS);
-    for_each_set<Sample>(launch, job, [&](const auto& set) { tile_set(set, shared, x0, y0, tile_height); });
+    __shared__ Positions positions;
+    positions.find(frame, job, x0 - static_cast<int>(launch.radius_x), y0 - static_cast<int>(launch.radius_y));
+    for_each_set<Sample, PREMULTIPLIED>(
+        launch, job, [&](const auto& set) { tile_set(set, shared, positions, x0, y0, tile_height); });
 }
 
 extern __shared__ float4 shared[];
 
-#ifdef BILATERAL_TILE_U8
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bilateral_tile_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    tile_job<u8>(launch, shared);
-}
-#endif
+#define BY_TILE(name, sample, premultiplied)                           \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)      \
+        name(const __grid_constant__ CudaconvBilateralLaunch launch) { \
+        tile_job<sample, premultiplied>(launch, shared);               \
+    }
 
+#ifdef BILATERAL_TILE_U8
+BY_TILE(bilateral_tile_u8, u8, false)
+#endif
 #ifdef BILATERAL_TILE_U16
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bilateral_tile_u16(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    tile_job<u16>(launch, shared);
-}
+BY_TILE(bilateral_tile_u16, u16, false)
+#endif
+#ifdef BILATERAL_PREMULTIPLIED_U8
+BY_TILE(bilateral_premultiplied_u8, u8, true)
+#endif
+#ifdef BILATERAL_PREMULTIPLIED_U16
+BY_TILE(bilateral_premultiplied_u16, u16, true)
 #endif

@@ -1,6 +1,6 @@
-// The bilateral filter of 8-bit samples, faster ways than bilateral.cu's.
+// The bilateral filter of 8-bit samples by tables, a faster way than bilateral.cu's.
 //
-// table: channels with a weight of their own, radius up to 16. The colour weight of a difference is
+// Channels with a weight of their own, radius up to 16. The colour weight of a difference is
 // looked up: 256 differences, each 32 times in shared memory, one copy a lane, so that lookups never
 // share a bank whatever the picture. Bytes: as bilateral.cu. Operations per tap: an absolute difference
 // that is the address, a lookup, 2.25 multiplications and additions; and 44 reads of samples per two
@@ -13,29 +13,14 @@
 // (radius 0); 0.8 instructions a cycle. 64 registers and four blocks a multiprocessor (two taps at a time,
 // or the registers spilled): 73 to 81. 4, 5, 6 or 10 rows a thread: 70 to 75. A row of taps by exponentials, which keep
 // another unit busy, gained 3 with two taps at a time. Spans of columns, looked up once for all rows of them: 1 to 3 slower.
+// Radius 15: 301 µs in blocks of 128 threads, of which five fit beside each other, against 310 in three of 256.
 //
-// joint: three channels with one weight, by the sum of absolute differences. All three
-// differences are one instruction on packed bytes. Operations per tap: that one, 6 multiplications and
-// additions, an exponential (8 cycles), which take 10 cycles together, and a quarter of the reads of a row of 4
-// taps, so issue bounds it: with radius 7 1500 cycles for 32 outputs, 93 µs for 1080p RGBA. Up to radius 8
-// shared memory has the channels of a pixel apart, as floats, beside the packed ones.
-// A block of 256 threads computes 32 columns by 32 rows, a thread 4 rows of one column.
-//
-// Both: samples are multiplied as what their bits are as floats, denormals, so none is converted;
+// Samples are multiplied as what their bits are as floats, denormals, so none is converted;
 // weights are larger by 2^100 to make up for it.
-#include "common.cuh"
+#include "bilateral.cuh"
 
-constexpr int WIDTH = 32;
-constexpr int THREADS = 256;
-constexpr int WARPS = THREADS / WARP;
 // Added to exponents.
 constexpr float LARGER = 100.0f;
-
-DEVICE float exp2_approximate(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
 
 // The code value at (x, y). The host sees to it that what the border says of samples beyond the
 // edge is one.
@@ -83,19 +68,15 @@ DEVICE void write_mean(const CudaconvFrame& frame, const CudaconvChannel& channe
     write_result<u8>(frame, channel, x, y, mean - channel.zero);
 }
 
-// --- table ---------------------------------------------------------------------------------------
-
-#ifndef BILATERAL_JOINT_U8
-
 // Samples are kept as offsets into the table: by as many bits as a row of 32 floats has.
 constexpr int SHIFT = 7;
 constexpr int WORD = 4;
 
 // The largest radius, which is the halo of every tile; rows of a thread and warps of a block, one below
-// the other.
-template <int LARGEST, int OF_THREAD, int COUNT>
+// the other; rows of the window on either side of the centre for which the code is there once.
+template <int LARGEST, int OF_THREAD, int COUNT, int OF_WINDOW>
 struct Table {
-    static constexpr int RADIUS = LARGEST, ROWS = OF_THREAD;
+    static constexpr int RADIUS = LARGEST, ROWS = OF_THREAD, BAND = OF_WINDOW;
     static constexpr int HEIGHT = ROWS * COUNT, THREADS = COUNT * WARP;
     // Samples across a tile with its halo: whole words of bytes.
     static constexpr int PITCH = WIDTH + 2 * RADIUS;
@@ -201,8 +182,7 @@ DEVICE void load_samples(Shared& table, const CudaconvFrame& frame, const Cudaco
     }
 }
 
-// Rows of the window on either side of the centre for which the code is there once, and in the column of the centres.
-constexpr int BAND = 8;
+// As BAND, in the column of the centres.
 constexpr int FEW = 4;
 
 // Sums of one output: of weighted samples, and of weights.
@@ -233,7 +213,7 @@ template <typename Shared>
 DEVICE void filter_channel(const Shared& table, const CudaconvBilateralLaunch& launch, const CudaconvJob& job,
                            const CudaconvChannel& channel, int x, int y) {
     const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    constexpr int ROWS = Shared::ROWS, RADIUS = Shared::RADIUS, PITCH = Shared::PITCH;
+    constexpr int ROWS = Shared::ROWS, RADIUS = Shared::RADIUS, PITCH = Shared::PITCH, BAND = Shared::BAND;
     const u16* own = &table.samples[threadIdx.x / WARP * ROWS + RADIUS][lane() + RADIUS];
     const u32 offset = static_cast<u32>(__cvta_generic_to_shared(table.weights)) + lane() * static_cast<u32>(sizeof(float));
     u32 centres[ROWS];
@@ -316,298 +296,22 @@ DEVICE void by_table(const CudaconvBilateralLaunch& launch) {
 }
 
 // Blocks of a multiprocessor: as many as have room in shared memory.
-#define BY_TABLE(name, radius, rows, warps, blocks)                       \
-    extern "C" __global__ void __launch_bounds__(warps * WARP, blocks)    \
-        name(const __grid_constant__ CudaconvBilateralLaunch launch) {    \
-        by_table<Table<radius, rows, warps>>(launch);                     \
+#define BY_TABLE(name, radius, rows, warps, band, blocks)              \
+    extern "C" __global__ void __launch_bounds__(warps * WARP, blocks) \
+        name(const __grid_constant__ CudaconvBilateralLaunch launch) { \
+        by_table<Table<radius, rows, warps, band>>(launch);            \
     }
 
 #ifdef BILATERAL_TABLE_U8
-BY_TABLE(bilateral_table_u8, 8, 8, 8, 3)
+BY_TABLE(bilateral_table_u8, 8, 8, 8, 8, 3)
 #endif
 #ifdef BILATERAL_WIDE_TABLE_U8
-BY_TABLE(bilateral_wide_table_u8, 16, 8, 8, 3)
+BY_TABLE(bilateral_wide_table_u8, 16, 8, 4, 5, 5)
 #endif
 // For pictures of which the blocks of the others would not fill a device.
 #ifdef BILATERAL_TABLE_SMALL_U8
-BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 5)
+BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 8, 5)
 #endif
 #ifdef BILATERAL_WIDE_TABLE_SMALL_U8
-BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 5)
-#endif
-#endif
-
-// --- joint ---------------------------------------------------------------------------------------
-
-#ifdef BILATERAL_JOINT_U8
-
-constexpr int CHANNELS = 3;
-constexpr int ROWS = 4;
-constexpr int HEIGHT = WARPS * ROWS;
-
-// Spatial exponents of column dx for the taps of ROWS rows of outputs at one row of samples: four
-// floats from the exponent of its distance dy to the first row of outputs on, backwards.
-// Distances from -radius_y to radius_y + ROWS - 1, minus infinity outside the window.
-DEVICE int exponent_rows(int radius_y) { return 2 * radius_y + ROWS; }
-
-DEVICE void load_exponents(float4* exponents, const CudaconvBilateralLaunch& launch) {
-    const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    const float* weights = reinterpret_cast<const float*>(launch.weights);
-    const int rows = exponent_rows(radius_y);
-    const auto exponent = [&](int dx, int dy) {
-        return abs(dy) <= radius_y ? __ldg(weights + abs(dy) * (radius_x + 1) + dx) + LARGER : -__int_as_float(0x7f800000);
-    };
-    for (int i = threadIdx.x; i < (radius_x + 1) * rows; i += THREADS) {
-        const int dx = i / rows, dy = i % rows - radius_y;
-        exponents[i] = make_float4(exponent(dx, dy), exponent(dx, dy - 1), exponent(dx, dy - 2), exponent(dx, dy - 3));
-    }
-}
-
-// The three channels with the joint weight, which are packed into the lower bytes of a word.
-struct Joint {
-    int channels[CHANNELS];
-
-    __device__ __forceinline__ explicit Joint(u32 mask) {
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) {
-            channels[c] = __ffs(mask) - 1;
-            mask &= mask - 1;
-        }
-    }
-};
-
-// Pixels of a tile as they are in shared memory, packed, or with the channels apart, as floats: fewer
-// operations and four times the room.
-struct Packed {
-    using Pixel = u32;
-    static __device__ __forceinline__ int pitch(int radius_x) { return WIDTH + 2 * radius_x; }
-    static __device__ __forceinline__ uint4 apart(Pixel pixel) {
-        return make_uint4(pixel & 0xff, pixel & 0xff00, pixel & 0xff0000, pixel);
-    }
-};
-
-struct Apart {
-    using Pixel = uint4;
-    // Radius up to which there is room.
-    static constexpr int LARGEST = 8;
-    static __device__ __forceinline__ int pitch(int) { return WIDTH + 2 * LARGEST; }
-    static __device__ __forceinline__ uint4 apart(const Pixel& pixel) { return pixel; }
-};
-
-// Whether the pixels of a job are aligned words.
-DEVICE bool has_words(const CudaconvJob& job) {
-    const CudaconvChannel& first = job.channels[0];
-    return job.packed && job.channel_count == 4 &&
-           (first.input | first.input_stride | first.output | first.output_stride) % 4 == 0;
-}
-
-// Where the pixels of a tile are stored.
-struct Pixels {
-    void* first;
-    bool apart;
-    int pitch;
-
-    __device__ __forceinline__ void store(int row, int column, u32 pixel) const {
-        const int at = row * pitch + column;
-        if (apart) static_cast<uint4*>(first)[at] = Packed::apart(pixel);
-        else static_cast<u32*>(first)[at] = pixel;
-    }
-};
-
-DEVICE void load_pixels(const Pixels& pixels, int columns, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
-                        const Joint& joint, int x0, int y0) {
-    const auto at_three_places = [&](int row, int column, auto code) {
-        u32 pixel = 0;
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) pixel |= code(job.channels[joint.channels[c]]) << 8 * c;
-        pixels.store(row, column, pixel);
-    };
-    const Axis across(frame.border, job.width), down(frame.border, job.height);
-    const bool is_narrow = 2 * across.length <= columns - WIDTH || 2 * down.length <= rows - HEIGHT;
-    if (!is_narrow && has_words(job)) {
-        // Of a word the bytes of the three, and a zero.
-        const u32 three = 0x4000 | joint.channels[2] << 8 | joint.channels[1] << 4 | joint.channels[0];
-        // A warp a row, so that places across are found once.
-        constexpr int BATCH = 3;
-        const CudaconvChannel& first = job.channels[0];
-#pragma unroll 1
-        for (int column = lane(); column < columns; column += WARP) {
-            const cudaconv_u64 from = first.input + 4 * across.place_of(x0 + column);
-#pragma unroll 1
-            for (int row = threadIdx.x / WARP; row < rows; row += BATCH * WARPS) {
-                u32 words[BATCH];
-#pragma unroll
-                for (int i = 0; i < BATCH; ++i) {
-                    // The last again, where there are no more.
-                    const int y = down.place_of(y0 + min(row + i * WARPS, rows - 1));
-                    words[i] = read_sample<u32>(from + static_cast<u32>(y) * first.input_stride);
-                }
-#pragma unroll
-                for (int i = 0; i < BATCH; ++i)
-                    if (row + i * WARPS < rows) pixels.store(row + i * WARPS, column, __byte_perm(words[i], 0, three));
-            }
-        }
-    } else {
-        for_each_element(columns, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
-            at_three_places(row, column, [&](const CudaconvChannel& channel) {
-                return tile_code(frame, job, channel, false, x0 + column, y0 + row);
-            });
-        });
-        return;
-    }
-    if (frame.border != CUDACONV_CONSTANT || is_inside(job, x0, y0, columns, rows)) return;
-    __syncthreads();
-    for_each_element(columns, rows, false, threadIdx.x, THREADS, [&](int row, int column, bool) {
-        if (across.has(x0 + column) && down.has(y0 + row)) return;
-        at_three_places(row, column, [&](const CudaconvChannel& channel) {
-            return static_cast<u32>(channel.beyond + channel.zero);
-        });
-    });
-}
-
-struct Sums {
-    float values[CHANNELS];
-    float weights;
-};
-
-// `start` and the sum of absolute differences of four bytes each.
-DEVICE u32 add_differences(u32 a, u32 b, u32 start) {
-    u32 sum;
-    asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(start));
-    return sum;
-}
-
-// One tap: a pixel with its channels apart, as floats, and packed.
-DEVICE void add_tap(Sums& sums, const uint4& pixel, u32 centre, float scale, float exponent) {
-    // 2^23 and the distance, scaled and the scaled 2^23 subtracted in one step without error.
-    const float whole = __uint_as_float(add_differences(pixel.w, centre, 0x4b000000));
-    const float distance = fmaf(whole, scale, -WHOLE * scale);
-    const float weight = exp2_approximate(fmaf(-distance, distance, exponent));
-    const u32 values[CHANNELS] = {pixel.x, pixel.y, pixel.z};
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) sums.values[c] = fmaf(weight, __uint_as_float(values[c]), sums.values[c]);
-    sums.weights += weight;
-}
-
-template <typename Tile>
-DEVICE void add_window(Sums (&sums)[ROWS], const typename Tile::Pixel* own, const float4* exponents, const u8* spans,
-                       int pitch, int radius_x, int radius_y, float scale) {
-    u32 centres[ROWS];
-#pragma unroll
-    for (int h = 0; h < ROWS; ++h) {
-        centres[h] = Tile::apart(own[h * pitch]).w;
-        sums[h] = {};
-    }
-    // The next row of samples is in the windows of outputs `first` to `last`.
-    const typename Tile::Pixel* row = own;
-    const float4* row_exponents = exponents;
-    const auto add_row = [&](int first, int last) {
-        const uint4 pixel = Tile::apart(*row);
-        const float4 four = *row_exponents;
-        const float space[ROWS] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int h = 0; h < ROWS; ++h)
-            if (first <= h && h <= last) add_tap(sums[h], pixel, centres[h], scale, space[h]);
-        row += pitch;
-        ++row_exponents;
-    };
-    exponents += radius_y;
-#pragma unroll 1
-    for (int dx = -radius_x; dx <= radius_x; ++dx) {
-        // Rows of the window on either side of the centre.
-        const int span = spans[abs(dx)];
-        row = own - span * pitch + dx;
-        row_exponents = exponents + abs(dx) * exponent_rows(radius_y) - span;
-        if (span == 0) {
-#pragma unroll
-            for (int h = 0; h < ROWS; ++h) add_row(h, h);
-            continue;
-        }
-        add_row(0, 0);
-        add_row(0, 1);
-        add_row(0, 2);
-#pragma unroll 2
-        for (int dy = 3 - span; dy <= span; ++dy) add_row(0, ROWS - 1);
-        add_row(1, ROWS - 1);
-        add_row(2, ROWS - 1);
-        add_row(3, ROWS - 1);
-    }
-}
-
-// Writes the means of one output, and what else its word holds where there are words.
-DEVICE void write_means(const CudaconvFrame& frame, const CudaconvJob& job, const Joint& joint, bool words,
-                        const Sums& sums, int x, int y) {
-    // The sums are about 2^(100 - 149 + shift) times code values: out of the denormals first.
-    float by;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(sums.weights));
-    u32 word = 0;
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) {
-        const CudaconvChannel& channel = job.channels[joint.channels[c]];
-        const float mean = sums.values[c] * 0x1p100f * by * (0x1p49f / static_cast<float>(1 << 8 * c));
-        const u32 code = round_to_code(mean - channel.zero + channel.offset, 255.0f);
-        if (words) word |= code << 8 * joint.channels[c];
-        else write_sample<u8>(output_at(channel, x, y), code);
-    }
-    if (!words) return;
-    // The fourth.
-    const int other = 6 - joint.channels[0] - joint.channels[1] - joint.channels[2];
-    const CudaconvChannel& channel = job.channels[other];
-    const u32 left = channel.action == CUDACONV_COPY ? read_sample<u8>(input_at(channel, x, y)) : channel.fill;
-    write_sample(output_at(job.channels[0], x, y), word | left << 8 * other);
-}
-
-// Adds the windows of the outputs of a thread.
-template <typename Tile>
-DEVICE void add_pixels(Sums (&sums)[ROWS], const Pixels& pixels, const float4* exponents, const u8* spans, int radius_x,
-                       int radius_y, float scale) {
-    const int row = threadIdx.x / WARP * ROWS, pitch = Tile::pitch(radius_x);
-    const auto* own = static_cast<const typename Tile::Pixel*>(pixels.first) + (row + radius_y) * pitch + lane() + radius_x;
-    add_window<Tile>(sums, own, exponents, spans, pitch, radius_x, radius_y, scale);
-}
-
-extern __shared__ float4 shared[];
-
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    bilateral_joint_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    __shared__ u8 spans[CUDACONV_MAX_RADIUS + 1];
-    const CudaconvFrame& frame = launch.frame;
-    const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
-    if (blockIdx.x >= job.tiles_across) return;
-    const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * HEIGHT;
-    const bool words = job.joint && has_words(job);
-    if (!words) copy_or_fill_tile<u8>(frame, job, x0, y0, WIDTH, HEIGHT, threadIdx.x, THREADS);
-    if (!job.joint) return;
-
-    const int radius_x = launch.radius_x, radius_y = launch.radius_y;
-    const Joint joint(job.joint);
-    // Of each column of the window.
-    if (static_cast<int>(threadIdx.x) <= radius_x) {
-        int span = radius_y;
-        while (span > 0 && launch.spans[span] < threadIdx.x) --span;
-        spans[threadIdx.x] = span;
-    }
-    float4* exponents = shared;
-    load_exponents(exponents, launch);
-    const bool apart = max(radius_x, radius_y) <= Apart::LARGEST;
-    const Pixels pixels = {exponents + (radius_x + 1) * exponent_rows(radius_y), apart,
-                           apart ? Apart::pitch(radius_x) : Packed::pitch(radius_x)};
-    load_pixels(pixels, WIDTH + 2 * radius_x, HEIGHT + 2 * radius_y, frame, job, joint, x0 - radius_x, y0 - radius_y);
-    __syncthreads();
-
-    const float scale = __fsqrt_rn(-launch.color);
-    Sums sums[ROWS];
-    if (apart) add_pixels<Apart>(sums, pixels, exponents, spans, radius_x, radius_y, scale);
-    else add_pixels<Packed>(sums, pixels, exponents, spans, radius_x, radius_y, scale);
-    const int x = x0 + lane();
-#pragma unroll 1
-    for (int h = 0; h < ROWS; ++h) {
-        const int y = y0 + threadIdx.x / WARP * ROWS + h;
-        if (x < static_cast<int>(job.width) && y < static_cast<int>(job.height))
-            write_means(frame, job, joint, words, sums[0], x, y);
-        // The next moves up, so that the code for one is there once.
-#pragma unroll
-        for (int k = 0; k + 1 < ROWS; ++k) sums[k] = sums[k + 1];
-    }
-}
+BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 8, 5)
 #endif

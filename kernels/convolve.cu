@@ -103,12 +103,14 @@ DEVICE void naive(const CudaconvConvolveLaunch& launch) {
     }
 }
 
-#ifdef CONVOLVE_NAIVE
+#ifdef CONVOLVE_NAIVE_U8
 extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
     convolve_naive_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
     naive<u8>(launch);
 }
+#endif
 
+#ifdef CONVOLVE_NAIVE_U16
 extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
     convolve_naive_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
     naive<u16>(launch);

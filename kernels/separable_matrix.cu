@@ -1,25 +1,29 @@
-// Correlation of 8-bit samples with separable kernels of up to 9 + 9 whole numbers of 0 to 255, those
-// across of 257 in all, on the matrix units. All products and sums are whole numbers below 2^24, so
-// the bytes are those of every other order of additions.
+// Correlation of 8-bit samples with separable kernels of up to 17 + 17 whole numbers of 0 to 255, those
+// across of 257 in all and no further than 16 bytes, on the matrix units. All products and sums are whole
+// numbers below 2^24, so the bytes are those of every other order of additions.
 //
-// Bytes: each sample read once and written once; at 4.3 TB/s 1 µs for 1080p GRAY8, 15 µs for 4K RGBA.
-// Operations of a warp for 32 bytes of 16 rows, 512 samples: 16 matrix products, 16 permutations to
-// split the sums across into bytes, 16 multiply-adds to join the sums down, 16 to divide and round, 12
-// permutations to pack, 4 to 6 loads and stores: 6 an output of a thread, where vector arithmetic
-// takes 26. The products take 2048 multiply-adds each of the 1024 that a multiprocessor does in a
-// cycle: 4.5 µs for 4K RGBA.
-// Measured on an H200, 4K RGBA: 42 µs, bound by latency: 1.1 instructions a cycle with 20 warps on a
-// multiprocessor. Tiles of 64 to 128 rows, with the weights loaded once for all of them, take 43 to 48,
-// rows loaded ahead of the products 43 to 66, 4 or 6 blocks a multiprocessor 44 to 47.
+// A block computes 16 rows of its tile in each step, from its first to its last. Pieces of 16 bytes go to a
+// ring in shared memory some steps ahead, asynchronously, whole rows of the tile at a time; what lies beyond the
+// edge is put there as well, so that nothing after that knows of edges.
 //
-// Across, a product of a band matrix of weights and a matrix of bytes gives the sums of 16 columns of
-// 8 rows. The second operand's registers hold four bytes of one row each, as they lie in memory; how
-// positions in the row are numbered within a product is free, so a thread loads 16 bytes at once.
-// The result's registers hold two sums of one column each. Two of them from each of two groups of 8 rows,
-// split into low and high bytes, are what a register of the second operand holds in the product
-// down, if that numbers the rows accordingly: no thread needs a sum of another's. Columns are
-// numbered so that a thread gets eight bytes of a row in the end. The matrices of weights come
-// from the host (`src/engine/cuda/abi/matrix.rs`), which numbers all that in the same way.
+// Across, products of band matrices of weights and a matrix of bytes give the sums of 16 bytes of 8 rows: of the
+// piece before them, of their own and of the one behind. `ldmatrix` hands a thread four bytes of a row that
+// stand one behind the other, which is what a register of the second operand holds. The band is the same for every
+// 16 bytes of a row, whatever the number of channels: weights stand as many columns apart.
+// The result's registers hold sums of two rows of one column each. Two of them from each of two groups of 8 rows,
+// split into low and high bytes, are what a register of the second operand holds in the products down, if these
+// number the rows accordingly: no thread needs a sum of another's. In the end a thread has four bytes of a row that
+// stand one behind the other. The matrices come from the host (`src/engine/cuda/abi/matrix.rs`), which numbers
+// rows and columns in the same way.
+//
+// Codes go through shared memory, so that a block writes whole lines, in the step after; what is copied is in the
+// registers that the products across read. Registers of an operand must stand side by side: so weights come in
+// every pair that is needed.
+//
+// Measured on an H200: 4K RGBA 29 µs, with any divisor 36, where a copy takes 19; 1080p RGBA 12 and 14 of 7, GRAY8 7 and
+// 8 of 4. Of a step's 310 instructions 32 are matrix products, which keep their units busy for a third of the time; every
+// fifth cycle of a multiprocessor is lost at the ends of the launch. Five blocks a multiprocessor with fewer
+// registers, blocks of 2 or 8 warps, rounds of 32 rows and three steps ahead take as long or longer.
 //
 // Needs compute_80.
 #include "common.cuh"
@@ -27,342 +31,428 @@
 constexpr int WARPS = 4;
 constexpr int THREADS = WARPS * WARP;
 constexpr int WORD = 4;
-// Bytes of a row that a warp computes, and what it reads of one: as many again, half on either side,
-// which is up to 4 pixels of 4 bytes.
-constexpr int BYTES = 32;
-constexpr int BESIDE = 16;
+// Bytes of a row that are loaded at once, and that a product across gives the sums of; pieces of a row that a warp
+// computes, and a block.
 constexpr int PIECE = 16;
-// Rows of a product across, of a product down, and of a tile.
+constexpr int TILES = 4;
+constexpr int OUT_PIECES = WARPS * TILES;
+// Rows of a product across, of a step, and above an output's own that products down begin with.
 constexpr int GROUP = 8;
 constexpr int STEP = 16;
-constexpr int HEIGHT = 32;
-constexpr int STEPS = HEIGHT / STEP;
-// Rows above an output that a tile begins with.
-constexpr int ABOVE = 4;
-// Groups of rows that a tile needs.
-constexpr int GROUPS = HEIGHT / GROUP + 1;
-// Words of a thread in the table of weights: across, of one number of channels, and down.
-constexpr int ACROSS = 16;
-constexpr int DOWN = 4;
+constexpr int ABOVE = 8;
+// Steps that are loaded ahead; in the ring one more is being worked on.
+constexpr int AHEAD = 2;
+// Of a row of the tile: its pieces with one on either side, and what lies between rows of it or of its codes: odd
+// numbers of pieces, so that those of eight rows are in different banks.
+constexpr int PIECES = OUT_PIECES + 2;
+constexpr int ROW = PIECES * PIECE;
+constexpr int PITCH = (PIECES | 1) * PIECE;
+constexpr int CODES_PITCH = (OUT_PIECES | 1) * PIECE;
+constexpr int SLOT = STEP * PITCH;
+constexpr int RING = (AHEAD + 1) * SLOT;
+constexpr int CODES = STEP * CODES_PITCH;
+// Threads that copy a row; rows that a block writes at once.
+constexpr int COPIERS = THREADS / STEP;
+constexpr int COPIES = (PIECES + COPIERS - 1) / COPIERS;
+constexpr int LINES = THREADS / OUT_PIECES;
+constexpr int PASSES = STEP / LINES;
+static_assert(TILES % 2 == 0 && THREADS % OUT_PIECES == 0, "pieces are loaded for two, and written by as many threads");
+// Matrices across.
+constexpr int ACROSS = 3;
 
-// d + a b, with a of 16 x 32 weights, b of 32 x 8 bytes and d of 16 x 8 sums.
-DEVICE void multiply(int (&d)[4], const u32* a, u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+// --- 1. instructions -----------------------------------------------------------------------------
+
+// d + a b, with a of 16 x 16 weights, b of 16 x 8 bytes and d of 16 x 8 sums.
+DEVICE void multiply(int (&d)[4], u32 a0, u32 a1, u32 b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        : "r"(a0), "r"(a1), "r"(b));
 }
 
-// What a warp computes: bytes of the rows of one channel, or of all of a packed job.
+// The same of 32 columns of a and rows of b.
+DEVICE void multiply(int (&d)[4], uint4 a, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// The byte nearest to `value`, halves to even.
+DEVICE u32 saturated(float value) {
+    u32 code;
+    asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(code) : "f"(value));
+    return code;
+}
+
+// Shared memory by its own addresses, in registers of 32 bits.
+DEVICE u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
+
+DEVICE void store_word(u32 to, u32 word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory"); }
+
+DEVICE void store_piece(u32 to, uint4 four) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w)
+                 : "memory");
+}
+
+DEVICE uint4 load_piece(u32 from) {
+    uint4 four;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                 : "r"(from)
+                 : "memory");
+    return four;
+}
+
+// Four pieces, one behind the other, of eight rows: lane l says where piece l / 8 of row l % 8 is, and gets bytes
+// 4 (l % 4) to 4 (l % 4) + 3 of each in row l / 4.
+DEVICE void load_pieces(u32 (&words)[4], u32 from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// Asks for all of the line, which others copy at the same time.
+DEVICE void copy_piece(u32 to, cudaconv_u64 from) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+DEVICE void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// For all but the last `LEFT` groups of them.
+template <int LEFT>
+DEVICE void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+// Keeps a value in a register, where the compiler would compute it again in every step.
+template <typename Value>
+DEVICE void keep(Value& value) {
+    asm volatile("" : "+r"(value));
+}
+
+// --- 2. where ------------------------------------------------------------------------------------
+
+// A block's tile in its job.
 struct Tile {
     const CudaconvFrame& frame;
     const CudaconvJob& job;
-    int channel;   // the first
-    int channels;  // interleaved
-    int x0, y0;    // first byte of a row, first row
-    int row_bytes;
+    const CudaconvChannel& first;
+    int channels, height, row_bytes;
+    int x0, y0;              // its first byte of a row, its first row
+    int steps;
+    int reach_x, reach_y;    // bytes and rows beyond an output's own that it needs
+    int first_row, end_row;  // that are needed, counted from `ABOVE` rows above the tile
+    bool in_rows, in_picture; // with all that it needs
 
-    __device__ __forceinline__ const CudaconvChannel& first() const { return job.channels[channel]; }
+    __device__ __forceinline__ Tile(const CudaconvConvolveLaunch& launch, u32 job_index, u32 block_x, u32 block_y)
+        : frame(launch.frame), job(frame.jobs[job_index]), first(job.channels[0]) {
+        channels = job.channel_count, height = job.height, row_bytes = job.width * channels;
+        x0 = block_x * (OUT_PIECES * PIECE), y0 = (block_y - job.first_tile_row) * frame.tile_height;
+        reach_x = launch.kernels[0].width / 2 * channels, reach_y = launch.kernels[0].height / 2;
+        const int rows = min(static_cast<int>(frame.tile_height), height - y0);
+        steps = (rows + STEP - 1) / STEP;
+        first_row = ABOVE - reach_y, end_row = rows + ABOVE + reach_y;
+        in_rows = x0 > 0 && x0 + (OUT_PIECES + 1) * PIECE <= row_bytes;
+        in_picture = y0 >= reach_y && y0 + rows + reach_y <= height;
+    }
+
     // The channel of byte `k` of a word. Three channels are alike, others a power of two.
     __device__ __forceinline__ const CudaconvChannel& of_byte(int k) const {
-        return job.channels[channel + (channels == 3 ? 0 : k & (channels - 1))];
+        return job.channels[channels == 3 ? 0 : k & (channels - 1)];
+    }
+
+    // The codes of four bytes of a row beyond the edge, where the border's constant is.
+    __device__ __forceinline__ u32 codes_beyond() const {
+        u32 codes = 0;
+#pragma unroll
+        // The host sees to it that these are bytes.
+        for (int k = 0; k < WORD; ++k) codes |= static_cast<u32>(of_byte(k).beyond + of_byte(k).zero) << 8 * k;
+        return codes;
+    }
+
+    // The byte of a row that stands for byte `byte`, or BEYOND.
+    __device__ __forceinline__ int byte_position(int byte) const {
+        // Floor division: there are at most 16 pixels before the row.
+        const int from_0 = byte + channels * PIECE, pixel = (channels == 3 ? from_0 / 3 : from_0 >> channels / 2) - PIECE;
+        const int position = border_position(frame.border, pixel, job.width);
+        return position == BEYOND ? BEYOND : position * channels + byte - pixel * channels;
     }
 };
-
-// --- 1. bytes ------------------------------------------------------------------------------------
-
-// What a warp has of tiles at an edge of the picture.
-struct Edge {
-    // For each of the bytes that a warp reads of a row: the one in the row that stands for it, or BEYOND.
-    alignas(16) int position[2 * BYTES];
-    // Of each thread, because there the tile's rows are not loaded by code that is unrolled.
-    uint4 rows[GROUPS][WARP];
-
-    __device__ __forceinline__ void find_positions(const Tile& tile) {
-        __syncwarp();
-#pragma unroll 1
-        for (int at = lane(); at < 2 * BYTES; at += WARP) {
-            const int byte = tile.x0 - BESIDE + at, channels = tile.channels;
-            // Floor division: positions begin at most 16 pixels before the row.
-            const int pixel = (byte + channels * BESIDE) / channels - BESIDE;
-            const int x = border_position(tile.frame.border, pixel, tile.job.width);
-            position[at] = x == BEYOND ? BEYOND : x * channels + byte - pixel * channels;
-        }
-        __syncwarp();
-    }
-};
-
-// The codes beyond the edge of four bytes of a row, where the border's constant is.
-DEVICE u32 codes_beyond(const Tile& tile) {
-    u32 codes = 0;
-#pragma unroll
-    for (int k = 0; k < WORD; ++k) {
-        const CudaconvChannel& channel = tile.of_byte(k);
-        // The host sees to it that this is a byte.
-        codes |= static_cast<u32>(channel.beyond + channel.zero) << 8 * k;
-    }
-    return codes;
-}
-
-// 16 bytes of row `y`, a position in the picture or BEYOND, each found by its position.
-DEVICE uint4 gather_piece(const Tile& tile, const int* position, int y, u32 beyond) {
-    const CudaconvChannel& first = tile.first();
-    const cudaconv_u64 row = first.input + static_cast<cudaconv_u64>(max(y, 0)) * first.input_stride;
-    u32 words[4];
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-        const int4 at = reinterpret_cast<const int4*>(position)[w];
-        const int places[WORD] = {at.x, at.y, at.z, at.w};
-        u32 word = 0;
-#pragma unroll
-        for (int k = 0; k < WORD; ++k) {
-            // All are loaded, so that none waits for another.
-            const u32 code = read_sample<u8>(row + max(places[k], 0));
-            word |= (places[k] == BEYOND || y == BEYOND ? beyond >> 8 * k & 0xff : code) << 8 * k;
-        }
-        words[w] = word;
-    }
-    return make_uint4(words[0], words[1], words[2], words[3]);
-}
-
-// A thread's bytes of a tile that, with all that it needs, lies in the picture, or does not.
-DEVICE void load_rows(uint4 (&rows)[GROUPS], const Tile& tile, Edge& edge) {
-    const CudaconvChannel& first = tile.first();
-    const int byte = tile.x0 - BESIDE + lane() % 4 * PIECE, y = tile.y0 - ABOVE + lane() / 4;
-    const int height = tile.job.height;
-    const bool in_rows = tile.x0 >= BESIDE && tile.x0 + BYTES + BESIDE <= tile.row_bytes;
-    if (in_rows && tile.y0 >= ABOVE && tile.y0 + HEIGHT + ABOVE <= height) {
-        cudaconv_u64 address = first.input + static_cast<cudaconv_u64>(y) * first.input_stride + byte;
-#pragma unroll
-        for (int group = 0; group < GROUPS; ++group, address += GROUP * first.input_stride)
-            rows[group] = read_sample<uint4>(address);
-        return;
-    }
-    edge.find_positions(tile);
-    const u32 beyond = tile.frame.border == CUDACONV_CONSTANT ? codes_beyond(tile) : 0;
-#pragma unroll 1
-    for (int group = 0; group < GROUPS; ++group) {
-        uint4 piece = make_uint4(0, 0, 0, 0);
-        // Rows below are needed by no output.
-        if (y + group * GROUP < height + ABOVE) {
-            const int at = border_position(tile.frame.border, y + group * GROUP, height);
-            if (byte >= 0 && byte + PIECE <= tile.row_bytes && at != BEYOND)
-                piece = read_sample<uint4>(first.input + static_cast<cudaconv_u64>(at) * first.input_stride + byte);
-            else
-                piece = gather_piece(tile, edge.position + lane() % 4 * PIECE, at, beyond);
-        }
-        edge.rows[group][lane()] = piece;
-    }
-#pragma unroll
-    for (int group = 0; group < GROUPS; ++group) rows[group] = edge.rows[group][lane()];
-}
-
-// --- 2. sums -------------------------------------------------------------------------------------
-
-// Sums across of two groups of rows, as the second operand of a product down: for the low and the high
-// bytes, four times 8 columns.
-struct Pair {
-    u32 low[4], high[4];
-};
-
-// The sums of 32 columns of 8 rows: of the first 8 columns of each half of them and of the last.
-DEVICE void sum_across(int (&sums)[2][4], const u32 (&weights)[ACROSS], const uint4& bytes) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums[half][i] = 0;
-        multiply(sums[half], weights + 8 * half, bytes.x, bytes.y);
-        multiply(sums[half], weights + 8 * half + 4, bytes.z, bytes.w);
-    }
-}
-
-DEVICE Pair sum_pair(const u32 (&weights)[ACROSS], const uint4& above, const uint4& below) {
-    int first[2][4], second[2][4];
-    sum_across(first, weights, above);
-    sum_across(second, weights, below);
-    Pair pair;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int (&a)[4] = first[i / 2];
-        const int (&b)[4] = second[i / 2];
-        const int at = i % 2 * 2;
-        // Low and high bytes of two sums each.
-        const u32 upper = __byte_perm(a[at], a[at + 1], 0x5140), lower = __byte_perm(b[at], b[at + 1], 0x5140);
-        pair.low[i] = __byte_perm(upper, lower, 0x5410);
-        pair.high[i] = __byte_perm(upper, lower, 0x7632);
-    }
-    return pair;
-}
 
 // --- 3. bytes again ------------------------------------------------------------------------------
 
 // How sums become bytes.
 enum Kind {
-    // Sums below 2^23, a divisor that is a power of two, whole numbers to add.
-    SMALL,
-    // The same with sums below 2^24.
-    LARGE,
-    // Sums below 2^24, anything else.
+    // Divided by a power of two, results that are in range and nothing to add.
+    SHIFTED,
+    // Anything else.
     DIVIDED,
 };
 
-// What becomes of the sums of a thread's bytes; the same for both its words but for three channels,
-// which the host sees to it are alike.
 template <Kind KIND>
 struct Ending {
-    float scale;  // the divisor of DIVIDED, of others its reciprocal
-    bool clamped; // results may be out of range
-    // What is added, SMALL and LARGE: to sums that are divided, so that the code is in the last bits.
-    float added[WORD];
-    float levels[WORD];  // DIVIDED: the zero level times the sum of the weights
+    float scale;  // 1 / divisor
+    float divisor, levels[WORD], offsets[WORD];  // DIVIDED: `levels` are the zero level times the sum of the weights
     u32 filtered, copied, filled;
 
     __device__ __forceinline__ Ending(const Tile& tile, const CudaconvConvolveLaunch& launch)
-        : scale(KIND == DIVIDED ? launch.divisor : launch.reciprocal), filtered(0), copied(0), filled(0) {
-        const float sum = launch.sum;
-        clamped = KIND == DIVIDED || sum > launch.divisor;
+        : scale(launch.reciprocal), divisor(launch.divisor), filtered(0), copied(0), filled(0) {
 #pragma unroll
         for (int k = 0; k < WORD; ++k) {
             const CudaconvChannel& channel = tile.of_byte(k);
-            levels[k] = channel.zero * sum;
-            added[k] = channel.offset;
-            if (KIND != DIVIDED) {
-                const float whole = channel.offset - levels[k] * launch.reciprocal;
-                clamped = clamped || whole != 0.0f;
-                added[k] = WHOLE + whole - (KIND == SMALL ? WHOLE * launch.reciprocal : 0.0f);
-            }
+            levels[k] = channel.zero * launch.sum, offsets[k] = channel.offset;
             const u32 mask = 0xffu << 8 * k;
             if (channel.action == CUDACONV_FILTER) filtered |= mask;
             if (channel.action == CUDACONV_COPY) copied |= mask;
             if (channel.action == CUDACONV_FILL) filled |= channel.fill << 8 * k;
         }
+        keep(filtered), keep(copied), keep(filled);
     }
 
-    // The code of byte `k` of a word in the low byte, from what 2^23 and the sums of the low and of the
-    // high bytes are as floats; SMALL: of both together, as the low one.
-    template <bool CLAMPED>
-    __device__ __forceinline__ u32 code(float low, float high, int k) const {
-        float value;
-        if (KIND == SMALL) {
-            value = fmaf(low, scale, added[k]);
-        } else {
-            const float sum = fmaf(high - WHOLE, 256.0f, low - WHOLE);
-            if (KIND == LARGE) value = fmaf(sum, scale, added[k]);
-            else value = fminf(fmaxf(__fdiv_rn(sum - levels[k], scale) + added[k], 0.0f), 255.0f) + WHOLE;
-        }
-        if (CLAMPED && KIND != DIVIDED) value = fminf(fmaxf(value, WHOLE), WHOLE + 255.0f);
-        return __float_as_uint(value);
+    // The code of byte `k` of a word in the low byte, of a sum. Bytes beyond the second may be anything.
+    __device__ __forceinline__ u32 code(int sum, int k) const {
+        const float whole = __int2float_rn(sum);
+        if (KIND == SHIFTED) return __float_as_uint(fmaf(whole, scale, WHOLE));
+        return saturated(divided(divisor, scale, whole - levels[k]) + offsets[k]);
     }
 };
 
-// Eight bytes of a row, of which `left` are the row's.
-DEVICE void write_words(cudaconv_u64 address, int left, u32 low, u32 high) {
-    if (left >= 2 * WORD) {
-        write_sample(address, make_uint2(low, high));
-        return;
-    }
-#pragma unroll 1
-    for (int b = 0; b < left; ++b) write_sample<u8>(address + b, (b < WORD ? low : high) >> 8 * (b % WORD));
-}
+template <bool VALUE>
+struct Is {
+    static constexpr bool value = VALUE;
+};
 
-// Writes the sums of 16 rows from row `y` on.
-template <bool CLAMPED, Kind KIND>
-DEVICE void write_rows(const Tile& tile, const Ending<KIND>& ending, const u32 (&weights)[DOWN], const Pair& above,
-                       const Pair& below, int y) {
-    u32 words[2][2];
-#pragma unroll
-    for (int word = 0; word < 2; ++word) {
-        u32 codes[2][WORD];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int i = 2 * word + half;
-            // 2^23 as float, in whose last bits a sum is added.
-            constexpr int NONE = 0x4b000000;
-            constexpr int FIRST = KIND == SMALL ? 0 : NONE;
-            int low[4], high[4] = {FIRST, FIRST, FIRST, FIRST};
-            multiply(high, weights, above.high[i], below.high[i]);
-#pragma unroll
-            for (int k = 0; k < 4; ++k) low[k] = KIND == SMALL ? high[k] * 256 + NONE : NONE;
-            multiply(low, weights, above.low[i], below.low[i]);
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const int b = 2 * half + k % 2;
-                codes[k / 2][b] = ending.template code<CLAMPED>(__int_as_float(low[k]), __int_as_float(high[k]), b);
-            }
-        }
-#pragma unroll
-        for (int row = 0; row < 2; ++row) {
-            const u32 low = __byte_perm(codes[row][0], codes[row][1], 0x0040);
-            const u32 high = __byte_perm(codes[row][2], codes[row][3], 0x0040);
-            words[row][word] = (__byte_perm(low, high, 0x5410) & ending.filtered) | ending.filled;
-        }
-    }
-    const CudaconvChannel& first = tile.first();
-    const int byte = tile.x0 + lane() % 4 * 2 * WORD;
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-        const int at = y + lane() / 4 + row * GROUP;
-        if (at >= static_cast<int>(tile.job.height) || byte >= tile.row_bytes) continue;
-        if (ending.copied) {
-            // Rows of the picture end at multiples of 16 bytes or later.
-            const cudaconv_u64 own = first.input + static_cast<cudaconv_u64>(at) * first.input_stride + byte;
-            const uint2 two = read_sample<uint2>(own);
-            words[row][0] |= two.x & ending.copied;
-            words[row][1] |= two.y & ending.copied;
-        }
-        write_words(first.output + static_cast<cudaconv_u64>(at) * first.output_stride + byte, tile.row_bytes - byte,
-                    words[row][0], words[row][1]);
-    }
-}
+// --- 4. a tile -----------------------------------------------------------------------------------
 
-// --- A tile --------------------------------------------------------------------------------------
-
-template <bool CLAMPED, Kind KIND>
-DEVICE void filter_rows(const Tile& tile, const Ending<KIND>& ending, const u32 (&across)[ACROSS],
-                        const u32 (&down)[DOWN], const uint4 (&rows)[GROUPS]) {
-    Pair above = sum_pair(across, rows[0], rows[1]);
-#pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-        const int next = 2 * step + 2;
-        const uint4 none = make_uint4(0, 0, 0, 0);
-        const Pair below = sum_pair(across, rows[next], next + 1 < GROUPS ? rows[next + 1] : none);
-        write_rows<CLAMPED>(tile, ending, down, above, below, tile.y0 + step * STEP);
-        above = below;
-    }
-}
-
-template <Kind KIND>
-DEVICE void filter_tile(const Tile& tile, const CudaconvConvolveLaunch& launch, Edge& edge) {
-    const uint4* table = reinterpret_cast<const uint4*>(launch.weights) + lane();
-    u32 across[ACROSS], down[DOWN];
-#pragma unroll
-    for (int i = 0; i < ACROSS / 4; ++i) {
-        const uint4 four = __ldg(table + ((tile.channels - 1) * (ACROSS / 4) + i) * WARP);
-        across[4 * i] = four.x, across[4 * i + 1] = four.y, across[4 * i + 2] = four.z, across[4 * i + 3] = four.w;
-    }
-    const uint4 four = __ldg(table + CUDACONV_CHANNELS * (ACROSS / 4) * WARP);
-    down[0] = four.x, down[1] = four.y, down[2] = four.z, down[3] = four.w;
-    uint4 rows[GROUPS];
-    load_rows(rows, tile, edge);
-    const Ending<KIND> ending(tile, launch);
-    if (ending.clamped) filter_rows<true>(tile, ending, across, down, rows);
-    else filter_rows<false>(tile, ending, across, down, rows);
-}
+struct Shared {
+    alignas(128) u8 ring[RING];
+    // Of two steps.
+    alignas(128) u8 codes[2 * CODES];
+    // The bytes of the picture's row that stand for the 16 before it and for the 16 behind it, or BEYOND. Of tiles
+    // at an edge alone.
+    int positions[2][PIECE];
+};
 
 template <Kind KIND>
 DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
-    __shared__ Edge edges[WARPS];
-    const CudaconvFrame& frame = launch.frame;
-    const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
-    if (blockIdx.x >= job.tiles_across) return;
-    const int channels = job.packed ? job.channel_count : 1, warp = threadIdx.x / WARP;
-    // All channels of a packed job at once, else one after the other.
-    Tile tile = {frame, job, 0, channels, 0, 0, static_cast<int>(job.width) * channels};
-    tile.x0 = (blockIdx.x * WARPS + warp) * BYTES;
-    tile.y0 = (blockIdx.y - job.first_tile_row) * HEIGHT;
-    if (tile.x0 >= tile.row_bytes) return;
+    __shared__ Shared shared;
+    const u32 job_index = job_of(launch.frame, blockIdx.y);
+    if (blockIdx.x >= launch.frame.jobs[job_index].tiles_across) return;
+    const Tile tile(launch, job_index, blockIdx.x, blockIdx.y);
+    const int warp = threadIdx.x / WARP;
+    // Whether what the tile needs is beyond an end of the rows, or beyond the first or the last row.
+    enum { BESIDE_ROWS = 1, BESIDE_PICTURE = 2 };
+    u32 edges = (tile.in_rows ? 0 : BESIDE_ROWS) | (tile.in_picture ? 0 : BESIDE_PICTURE);
+    keep(edges);
+    // The tile once more, of values that the compiler does not know to be the same: so that those inside the picture
+    // need no registers for what is done at its edges.
+    auto tile_again = [&] {
+        u32 block_x = blockIdx.x, block_y = blockIdx.y, index = job_index;
+        keep(block_x), keep(block_y), keep(index);
+        return Tile(launch, index, block_x, block_y);
+    };
+    auto thread_again = [&] {
+        int thread = threadIdx.x;
+        keep(thread);
+        return thread;
+    };
+
+    // --- Copies into the ring
+    const u32 ring = shared_address(shared.ring);
+    const int copy_piece_0 = threadIdx.x % COPIERS, copy_byte = copy_piece_0 * PIECE + tile.x0 - PIECE;
+    u32 copies = 0;
+#pragma unroll
+    for (int k = 0; k < COPIES; ++k) {
+        const int byte = copy_byte + k * COPIERS * PIECE;
+        if (copy_piece_0 + k * COPIERS < PIECES && byte >= 0 && byte < tile.row_bytes) copies |= 1u << k;
+    }
+    // Rows are counted from the first that is needed.
+    u32 row = threadIdx.x / COPIERS - tile.first_row, row_count = tile.end_row - tile.first_row;
+    u32 copy_to = ring + threadIdx.x / COPIERS * PITCH + copy_piece_0 * PIECE, copy_slot = 0;
+    const int copy_y = tile.y0 - ABOVE + static_cast<int>(threadIdx.x / COPIERS);
+    cudaconv_u64 from = tile.first.input + static_cast<cudaconv_u64>(static_cast<long long>(copy_y) * tile.first.input_stride + copy_byte);
+    u32 in_step = STEP * tile.first.input_stride;
+    keep(copies), keep(row_count), keep(copy_to), keep(in_step);
+    auto copy_step = [&] {
+        if (row < row_count) {
+            const u32 to = copy_to + copy_slot;
+            cudaconv_u64 at = from;
+            int y = 0;
+            if (edges & BESIDE_PICTURE) {
+                const Tile at_edge = tile_again();
+                const int own = at_edge.y0 - at_edge.reach_y + static_cast<int>(row);
+                y = border_position(at_edge.frame.border, own, at_edge.height);
+                at += static_cast<cudaconv_u64>(static_cast<long long>(y - own) * at_edge.first.input_stride);
+            }
+            if (y != BEYOND) {
+#pragma unroll
+                for (int k = 0; k < COPIES; ++k)
+                    if (copies & 1u << k) copy_piece(to + k * COPIERS * PIECE, at + k * COPIERS * PIECE);
+            } else {
+                const u32 codes = tile_again().codes_beyond();
 #pragma unroll 1
-    for (; tile.channel < static_cast<int>(job.channel_count); tile.channel += channels)
-        filter_tile<KIND>(tile, launch, edges[warp]);
+                for (int piece = thread_again() % COPIERS; piece < PIECES; piece += COPIERS)
+                    store_piece(to + piece / COPIERS * (COPIERS * PIECE), make_uint4(codes, codes, codes, codes));
+            }
+        }
+        end_of_copies();
+        row += STEP;
+        from += in_step;
+        copy_slot = copy_slot == RING - SLOT ? 0 : copy_slot + SLOT;
+    };
+#pragma unroll 1
+    for (int step = 0; step <= AHEAD; ++step) copy_step();
+
+    // --- Edges of rows
+    if (edges & BESIDE_ROWS && threadIdx.x < 2 * PIECE) {
+        const Tile at_edge = tile_again();
+        const int thread = thread_again(), at = thread % PIECE;
+        shared.positions[thread / PIECE][at] = at_edge.byte_position(thread < PIECE ? at - PIECE : at_edge.row_bytes + at);
+    }
+    // Bytes beside the picture's rows, of step `step` in the ring.
+    auto fill_beside = [&](int step, u32 slot) {
+        const Tile at_edge = tile_again();
+        const int thread = thread_again(), step_row = thread / COPIERS, tile_row = step * STEP + step_row;
+        const int y = border_position(at_edge.frame.border, at_edge.y0 - ABOVE + tile_row, at_edge.height);
+        if (y == BEYOND || tile_row < at_edge.first_row || tile_row >= at_edge.end_row) return;
+        // Where the picture's byte 0 is in a row of the tile.
+        const int begin = PIECE - at_edge.x0, behind = begin + at_edge.row_bytes;
+        u8* const bytes = shared.ring + slot + step_row * PITCH;
+#pragma unroll 1
+        for (int side = 0; side < 2; ++side) {
+            const int first = side == 0 ? begin - PIECE : behind;
+            int at = side == 0 ? begin - at_edge.reach_x : behind;
+            const int end = side == 0 ? begin : min(behind + at_edge.reach_x, ROW);
+#pragma unroll 1
+            for (at += thread % COPIERS; at < end; at += COPIERS) {
+                if (at < 0) continue;
+                const int position = shared.positions[side][at - first], source = begin + position;
+                u8 code;
+                if (position == BEYOND) code = at_edge.codes_beyond() >> 8 * ((at - begin) & 3);
+                else if (source >= 0 && source < ROW) code = bytes[source];
+                else code = read_sample<u8>(at_edge.first.input + static_cast<cudaconv_u64>(y) * at_edge.first.input_stride + position);
+                bytes[at] = code;
+            }
+        }
+    };
+
+    // --- Weights, and what becomes of sums
+    const uint4* table = reinterpret_cast<const uint4*>(launch.weights) + lane();
+    uint4 across[ACROSS];
+#pragma unroll
+    for (int i = 0; i < ACROSS; ++i) across[i] = __ldg(table + ((tile.channels - 1) * ACROSS + i) * WARP);
+    const uint4 down = __ldg(table + CUDACONV_CHANNELS * ACROSS * WARP);
+    const Ending<KIND> ending(tile, launch);
+
+    // --- Codes from products to rows
+    const u32 codes = shared_address(shared.codes);
+    const int out_row = threadIdx.x / OUT_PIECES, out_piece = threadIdx.x % OUT_PIECES;
+    u32 put_at = codes + lane() / 4 * CODES_PITCH + warp * TILES * PIECE + lane() % 4 * WORD;
+    u32 take_at = codes + out_row * CODES_PITCH + out_piece * PIECE;
+    u32 out_step = STEP * tile.first.output_stride;
+    const u32 out_lines = LINES * tile.first.output_stride;
+    const int out_byte = tile.x0 + out_piece * PIECE;
+    int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
+    cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
+    keep(put_at), keep(take_at), keep(out_step), keep(left);
+    // Writes 16 rows.
+    auto write_step = [&](u32 from_codes) {
+        if (left >= PIECE) {
+            uint4 fours[PASSES];
+#pragma unroll
+            for (int k = 0; k < PASSES; ++k) fours[k] = load_piece(from_codes + k * LINES * CODES_PITCH);
+#pragma unroll
+            for (int k = 0; k < PASSES; ++k)
+                if (rows_left > k * LINES) write_sample(out + k * out_lines, fours[k]);
+        } else if (left > 0) {
+#pragma unroll 1
+            for (int k = 0; k < PASSES && rows_left > k * LINES; ++k) {
+                uint4 four = load_piece(from_codes + k * LINES * CODES_PITCH);
+#pragma unroll 1
+                for (int b = 0; b < left; ++b) {
+                    write_sample<u8>(out + k * out_lines + b, four.x >> 8 * (b % WORD));
+                    if (b % WORD == WORD - 1) four.x = four.y, four.y = four.z, four.z = four.w;
+                }
+            }
+        }
+        out += out_step;
+        rows_left -= STEP;
+    };
+
+    // --- Steps
+    u32 read_at = ring + lane() % GROUP * PITCH + warp * TILES * PIECE + lane() / GROUP * PIECE, read_slot = 0;
+    int last = tile.steps;
+    keep(read_at), keep(last);
+    // Of the 16 rows above, sums across as bytes: low and high ones of each half of a piece. And bytes of the last 8.
+    u32 above[TILES][2][2], own[TILES];
+    // Codes of a step are those of rows 8 above it, and are written in the next one: of the first there are none.
+    auto compute_step = [&](int step, auto first) {
+        constexpr bool FIRST = decltype(first)::value;
+        wait_for_copies<FIRST ? AHEAD : AHEAD - 1>();
+        __syncthreads();
+        if (edges & BESIDE_ROWS) {
+            fill_beside(step, read_slot);
+            __syncthreads();
+        }
+        if (!FIRST) copy_step();
+        if (!FIRST && step > 1) write_step(take_at + step % 2 * CODES);
+        const u32 read = read_at + read_slot, put = put_at + (step + 1) % 2 * CODES;
+        read_slot = read_slot == RING - SLOT ? 0 : read_slot + SLOT;
+        u32 words[2][4];
+#pragma unroll
+        for (int i = 0; i < TILES; ++i) {
+            const int word = i % 2;
+            if (word == 0) {
+#pragma unroll
+                for (int group = 0; group < 2; ++group) load_pieces(words[group], read + i * PIECE + group * GROUP * PITCH);
+            }
+            int sums[2][4];
+#pragma unroll
+            for (int group = 0; group < 2; ++group) {
+#pragma unroll
+                for (int k = 0; k < 4; ++k) sums[group][k] = 0;
+                if (word == 0) {
+                    multiply(sums[group], across[0], words[group][0], words[group][1]);
+                    multiply(sums[group], across[2].x, across[2].y, words[group][2]);
+                } else {
+                    multiply(sums[group], across[1], words[group][2], words[group][3]);
+                    multiply(sums[group], across[2].z, across[2].w, words[group][1]);
+                }
+            }
+            u32 below[2][2], values[2][WORD];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const u32 upper = (sums[0][2 * half + 1] << 16) + sums[0][2 * half];
+                const u32 lower = (sums[1][2 * half + 1] << 16) + sums[1][2 * half];
+                below[half][0] = __byte_perm(upper, lower, 0x6420), below[half][1] = __byte_perm(upper, lower, 0x7531);
+                if (!FIRST) {
+                    int sum[4] = {0, 0, 0, 0};
+                    multiply(sum, down, above[i][half][1], below[half][1]);
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) sum[k] *= 256;
+                    multiply(sum, down, above[i][half][0], below[half][0]);
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) values[k / 2][2 * half + k % 2] = ending.code(sum[k], 2 * half + k % 2);
+                }
+                above[i][half][0] = below[half][0], above[i][half][1] = below[half][1];
+            }
+#pragma unroll
+            for (int k = 0; k < (FIRST ? 0 : 2); ++k) {
+                const u32(&four)[WORD] = values[k];
+                // Bytes beyond the second are those of other codes.
+                const u32 code = __byte_perm((four[1] << 8) + four[0], (four[3] << 8) + four[2], 0x5410);
+                const u32 input = k == 0 ? own[i] : words[0][word + 1];
+                store_word(put + i * PIECE + k * GROUP * CODES_PITCH,
+                           (code & ending.filtered) | ending.filled | (input & ending.copied));
+            }
+            own[i] = words[1][word + 1];
+        }
+    };
+    compute_step(0, Is<true>{});
+#pragma unroll 1
+    for (int step = 1; step <= last; ++step) compute_step(step, Is<false>{});
+    __syncthreads();
+    write_step(take_at + (last + 1) % 2 * CODES);
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
@@ -373,10 +463,7 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     }
 
 #ifdef SEPARABLE_MATRIX_U8
-SEPARABLE_MATRIX(separable_matrix_u8, SMALL, 5)
-#endif
-#ifdef SEPARABLE_MATRIX_LARGE_U8
-SEPARABLE_MATRIX(separable_matrix_large_u8, LARGE, 4)
+SEPARABLE_MATRIX(separable_matrix_u8, SHIFTED, 4)
 #endif
 #ifdef SEPARABLE_MATRIX_DIVIDED_U8
 SEPARABLE_MATRIX(separable_matrix_divided_u8, DIVIDED, 4)

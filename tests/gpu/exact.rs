@@ -465,6 +465,66 @@ fn separable_kernels_of_large_pictures() {
     tally.report("large pictures");
 }
 
+/// Whole numbers as far as the matrix units take them, with all that becomes of their sums.
+#[test]
+fn whole_numbers_of_every_reach() {
+    let Some(engines) = engines() else { return };
+    let sizes: &[(u32, u32)] = match support::quick() {
+        true => &[(70, 37)],
+        false => &[(1, 1), (6, 5), (70, 37), (129, 16), (130, 41), (515, 90)],
+    };
+    let line = |taps: usize| (0..taps).map(|i| (i * 7 + 3) % 16).collect::<Vec<_>>();
+    let product = |across: usize, down: usize| {
+        let (across, down) = (line(across), line(down));
+        let row = |weight: &usize| {
+            let row = across.iter().map(|other| format!("{} ", weight * other));
+            row.collect::<String>() + ";"
+        };
+        down.iter().map(row).collect::<String>()
+    };
+    let mut tally = Tally::default();
+    // A power of two with results in range, out of range, no power of two.
+    let settings = [(32768.0, 0.0), (64.0, 0.0), (4096.0, 2.5), (1234.5, -7.0)];
+    for (turn, (divisor, bias)) in settings.into_iter().enumerate() {
+        for (index, (across, down)) in [(9, 17), (17, 9), (31, 3), (11, 17), (5, 5), (1, 17)]
+            .into_iter()
+            .enumerate()
+        {
+            if support::quick() && (turn + index) % 3 > 0 {
+                continue;
+            }
+            for format in [
+                gst_video::VideoFormat::Gray8,
+                gst_video::VideoFormat::Nv12,
+                gst_video::VideoFormat::Rgba,
+                gst_video::VideoFormat::Rgb,
+            ] {
+                for (at, &(width, height)) in sizes.iter().enumerate() {
+                    let borders = all_of::<Border>();
+                    let spec = FilterSpec {
+                        kernel: Kernel::Custom,
+                        matrix: Some(product(across, down).parse().expect("a matrix")),
+                        divisor,
+                        bias,
+                        border: borders[(turn + index + at) % borders.len()],
+                        border_value: 201.0,
+                        alpha: [Alpha::Copy, Alpha::Filter][at % 2],
+                        ..FilterSpec::default()
+                    };
+                    let layout = support::layout(format, width, height);
+                    let frames = Frames {
+                        methods: &[Method::Auto],
+                        interlaced: at % 3 == 2,
+                        tolerance: 0,
+                    };
+                    compare_by(&mut tally, &engines, &spec, &layout, frames);
+                }
+            }
+        }
+    }
+    tally.report("whole numbers of every reach");
+}
+
 /// Pictures that fill a device have kernels of their own.
 #[test]
 fn the_bilateral_of_large_pictures() {
@@ -476,11 +536,16 @@ fn the_bilateral_of_large_pictures() {
         (gst_video::VideoFormat::Gray8, 1281, 646, 7),
         (gst_video::VideoFormat::Gray8, 1281, 646, 15),
         (gst_video::VideoFormat::Nv12, 1302, 1290, 8),
+        (gst_video::VideoFormat::Rgba, 645, 323, 7),
+        (gst_video::VideoFormat::Argb, 322, 241, 8),
+        (gst_video::VideoFormat::Rgb, 333, 222, 12),
+        (gst_video::VideoFormat::P01010le, 646, 322, 7),
+        (gst_video::VideoFormat::Gray16Be, 333, 222, 11),
     ] {
         let layout = support::layout(format, width, height);
         for &border in borders.iter().take(if quick { 1 } else { borders.len() }) {
             // Windows of bytes that are not wide have the same loop for every radius.
-            if quick && radius == 8 {
+            if quick && format == gst_video::VideoFormat::Nv12 {
                 continue;
             }
             let spec = FilterSpec {
@@ -608,6 +673,47 @@ fn rows_of_any_length_of_words_and_packed_422() {
         }
     });
     tally.report("edges of whole rows");
+}
+
+/// Edges of strips: the last column, and those that are computed from others beyond the edges.
+#[test]
+fn rows_of_any_length_of_means() {
+    let Some(engines) = engines() else { return };
+    let mut tally = Tally::default();
+    let widths = [1, 2, 7, 31, 64, 191, 193, 240, 241, 256, 257, 500];
+    let heights = [1, 3, 16, 33, 64, 131];
+    let radii = [2, 5, 7, 8, 9, 15, 16, 24, 31, 32];
+    let borders = all_of::<Border>();
+    let formats = [
+        gst_video::VideoFormat::Gray8,
+        gst_video::VideoFormat::Nv12,
+        gst_video::VideoFormat::Rgb,
+        gst_video::VideoFormat::Rgba,
+        gst_video::VideoFormat::Xrgb,
+        gst_video::VideoFormat::Gbr,
+    ];
+    for_each_length(&formats, &widths, &heights, |turn, layout| {
+        for (index, &border) in borders.iter().enumerate() {
+            let spec = FilterSpec {
+                kernel: Kernel::Box,
+                radius: radii[(turn + 3 * index) % radii.len()],
+                border,
+                border_value: 201.0,
+                alpha: match turn % 2 {
+                    0 => Alpha::Copy,
+                    _ => Alpha::Filter,
+                },
+                ..FilterSpec::default()
+            };
+            let frames = Frames {
+                methods: &[Method::Auto],
+                interlaced: turn % 3 == 0,
+                tolerance: 0,
+            };
+            compare_by(&mut tally, &engines, &spec, layout, frames);
+        }
+    });
+    tally.report("edges of means");
 }
 
 /// Edges of blocks and tiles: every residue of width and height.

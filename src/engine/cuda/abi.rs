@@ -298,6 +298,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
 
 #[path = "abi/band.rs"]
 pub mod band;
+#[path = "abi/boxes.rs"]
+pub mod boxes;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]

@@ -15,7 +15,9 @@ pub use matrix_units::{bands, samples};
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
 const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
-/// Tiles of 32 x 64 of those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
+/// Of the kernel that keeps joint channels apart.
+const LARGEST_JOINT_RADIUS: usize = 8;
+/// Tiles of 32 x 64 for those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
 /// multiprocessors of an H200, some of these would have too little to do.
 const FEW_TILES: usize = 400;
 
@@ -200,9 +202,31 @@ fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
                 false => Kernel::Direct3DividedU8,
             })
         }
-        Operation::Magnitude { x, y } if small(x) && small(y) => Some(Kernel::Direct3MagnitudeU8),
+        Operation::Magnitude { x, y } if is_gradient(x, y, job) => Some(Kernel::Direct3MagnitudeU8),
         _ => None,
     }
+}
+
+/// Whether the magnitude of `x` and `y` is that of a gradient that is not divided, and a whole number is added.
+///
+/// Squares of such magnitudes are whole numbers too, whose roots are never halfway between two and never as near to
+/// that as approximate roots of up to 512 are to the exact ones.
+fn is_gradient(x: &Correlation, y: &Correlation, job: &Job) -> bool {
+    let square = |kernel: &Correlation| {
+        let (across, down) = kernel.taps.lines()?;
+        let all = (across.len(), down.len()) == (3, 3) && kernel.divisor == 1.0;
+        all.then(|| std::array::from_fn(|at| across[at % 3] * down[at / 3]))
+    };
+    let adds_whole = |action: &Action| match *action {
+        Action::Filter { offset, .. } => {
+            offset.fract() == 0.0 && offset.abs() <= direct3::MAGNITUDE_OFFSET
+        }
+        Action::Copy | Action::Fill(_) => true,
+    };
+    let (Some(x), Some(y)) = (square(x), square(y)) else {
+        return false;
+    };
+    direct3::is_gradient(&x, &y) && job.actions.iter().all(adds_whole)
 }
 
 /// What is taken of the sums of 3 x 3 products.
@@ -264,6 +288,9 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
     {
         return Some(kernel);
     }
+    if is_box(layout, job) {
+        return Some(Kernel::BoxU8);
+    }
     let (rx, ry) = radius(&job.operation);
     let magnitude = matches!(job.operation, Operation::Magnitude { .. });
     match rx.max(ry) {
@@ -275,6 +302,28 @@ fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option
         5..=8 => Some(Kernel::SeparableU8R8),
         _ => None,
     }
+}
+
+/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
+/// picture.
+fn is_box(layout: &Layout, job: &Job) -> bool {
+    let Operation::Correlate(kernel) = &job.operation else {
+        return false;
+    };
+    let Some((across, down)) = kernel.taps.lines() else {
+        return false;
+    };
+    let are_ones = |weights: &[f32]| weights.iter().all(|weight| *weight == 1.0);
+    let adds_nothing = |action: &Action| match *action {
+        Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
+        Action::Copy | Action::Fill(_) => true,
+    };
+    is_in_rows(layout, job)
+        && are_ones(across)
+        && are_ones(down)
+        && kernel.divisor == (across.len() * down.len()) as f32
+        && job.border != Border::Wrap
+        && job.actions.iter().all(adds_nothing)
 }
 
 /// The smallest of the kernels for few taps that computes `job`, of samples of 16 bits.
@@ -310,19 +359,26 @@ fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
     // Tiles of code values, not of floats.
     let codes = edge_is_code(layout, job);
     let bytes = layout.sample == Sample::U8 && codes && !job.premultiply;
-    let tile = match layout.sample {
-        Sample::U8 => Kernel::BilateralTileU8,
-        _ => Kernel::BilateralTileU16,
+    let tile = match (layout.sample, job.premultiply) {
+        (Sample::U8, false) => Kernel::BilateralTileU8,
+        (Sample::U8, true) => Kernel::BilateralPremultipliedU8,
+        (_, false) => Kernel::BilateralTileU16,
+        (_, true) => Kernel::BilateralPremultipliedU16,
     };
     let table = by_table(job, radius).filter(|_| bytes && !needs.joint);
+    let joint = match radius.0.max(radius.1) {
+        0..=LARGEST_JOINT_RADIUS => Kernel::BilateralJointU8,
+        _ => Kernel::BilateralJointWideU8,
+    };
+    let single = Kernel::BilateralSingleU16;
+    let words = layout.sample != Sample::U8 && !(needs.joint || needs.premultiplied);
     if let Some(table) = table {
         table
-    } else if bytes
-        && all_joint
-        && bilateral.distance == Distance::L1
-        && Kernel::BilateralJointU8.fits(radius, needs)
+    } else if bytes && all_joint && bilateral.distance == Distance::L1 && joint.fits(radius, needs)
     {
-        Kernel::BilateralJointU8
+        joint
+    } else if words && single.fits(radius, needs) {
+        single
     } else if tile.fits(radius, needs) && (codes || !(needs.joint || needs.premultiplied)) {
         tile
     } else if layout.sample == Sample::U8 {

@@ -370,9 +370,7 @@ impl Step {
             frame.jobs[0].first_tile_row = tiles.start.wrapping_neg();
             geometry.grid.y = tiles.end - tiles.start;
         }
-        let whole_rows =
-            self.kernel.takes_whole_rows() || self.kernel.weights() == Weights::Matrices;
-        debug_assert!(!whole_rows || jobs.iter().all(begins_rows_aligned));
+        debug_assert!(!self.kernel.takes_whole_rows() || jobs.iter().all(begins_rows_aligned));
         let compact = match (&parameter, self.kernel.parameter()) {
             (Parameter::Convolve(launch), abi::Parameter::Direct3) => {
                 Some(abi::Direct3Launch::new(launch))

@@ -31,7 +31,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::Direct3MagnitudeU16 => file!("direct3_magnitude_u16"),
         Module::Direct3Packed422 => file!("direct3_422"),
         Module::Direct3MagnitudePacked422 => file!("direct3_magnitude_422"),
-        Module::ConvolveNaive => file!("convolve_naive"),
+        Module::ConvolveNaiveU8 => file!("convolve_naive_u8"),
+        Module::ConvolveNaiveU16 => file!("convolve_naive_u16"),
         Module::ConvolveMatrixU8 => file!("convolve_matrix_u8"),
         Module::ConvolveMatrixNearU8 => file!("convolve_matrix_near_u8"),
         Module::ConvolveMatrixU16 => file!("convolve_matrix_u16"),
@@ -51,18 +52,23 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparablePacked422R3 => file!("separable_422_r3"),
         Module::SeparablePacked422R4 => file!("separable_422_r4"),
         Module::SeparableMatrixU8 => file!("separable_matrix_u8"),
-        Module::SeparableMatrixLargeU8 => file!("separable_matrix_large_u8"),
         Module::SeparableMatrixDividedU8 => file!("separable_matrix_divided_u8"),
+        Module::BoxU8 => file!("box_u8"),
         Module::SeparableHalfU8 => file!("separable_half_u8"),
         Module::SeparableHalfWideU8 => file!("separable_half_wide_u8"),
-        Module::BilateralNaive => file!("bilateral_naive"),
+        Module::BilateralNaiveU8 => file!("bilateral_naive_u8"),
+        Module::BilateralNaiveU16 => file!("bilateral_naive_u16"),
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),
         Module::BilateralTileU16 => file!("bilateral_tile_u16"),
+        Module::BilateralPremultipliedU8 => file!("bilateral_premultiplied_u8"),
+        Module::BilateralPremultipliedU16 => file!("bilateral_premultiplied_u16"),
         Module::BilateralTableU8 => file!("bilateral_table_u8"),
         Module::BilateralTableSmallU8 => file!("bilateral_table_small_u8"),
         Module::BilateralWideTableU8 => file!("bilateral_wide_table_u8"),
         Module::BilateralWideTableSmallU8 => file!("bilateral_wide_table_small_u8"),
         Module::BilateralJointU8 => file!("bilateral_joint_u8"),
+        Module::BilateralJointWideU8 => file!("bilateral_joint_wide_u8"),
+        Module::BilateralSingleU16 => file!("bilateral_single_u16"),
         Module::BilateralFast => file!("bilateral_fast"),
     }
 }
@@ -351,6 +357,8 @@ mod tests {
             "module bilateral_tile_u8; a driver for CUDA 12.2 or newer compiles it; its compiler says: \
              line 1: bad"
         );
-        assert!(detail(Module::ConvolveNaive, code::JIT_COMPILER_NOT_FOUND, "").contains("ptxjit"));
+        assert!(
+            detail(Module::ConvolveNaiveU8, code::JIT_COMPILER_NOT_FOUND, "").contains("ptxjit")
+        );
     }
 }

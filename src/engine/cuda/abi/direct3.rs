@@ -26,6 +26,23 @@ pub fn bias(zero: f32, offset: f32, sum: f64, divisor: f32) -> f64 {
     f64::from(offset) + f64::from(MIDDLE - zero) * sum / f64::from(divisor)
 }
 
+/// Most that is added to magnitudes of gradients, either way.
+pub const MAGNITUDE_OFFSET: f32 = 256.0;
+
+/// Whether the 3 x 3 weights `across` and `down`, row by row, are differences by -1 0 1, smoothed the other way by the
+/// same whole numbers: at most 4 outside and 16 inside.
+///
+/// Sums of samples of 8 bits times these are exact in float16 up to 2048, and larger ones rounded once, to no less
+/// than that: results are then beyond 255 either way.
+pub fn is_gradient(across: &[f32; 9], down: &[f32; 9]) -> bool {
+    let (outer, inner) = (across[2], across[5]);
+    let is_whole = |value: f32, most: f32| value.fract() == 0.0 && (0.0..=most).contains(&value);
+    let gradient = [-outer, 0.0, outer, -inner, 0.0, inner, -outer, 0.0, outer];
+    let turned = |at: usize| gradient[at % 3 * 3 + at / 3];
+    let alike = (0..9).all(|at| across[at] == gradient[at] && down[at] == turned(at));
+    alike && is_whole(outer, 4.0) && is_whole(inner, 16.0)
+}
+
 /// Two float16 in a word, 0 where one cannot be.
 fn pair(first: f64, second: f64) -> u32 {
     match (exact_half(first), exact_half(second)) {
@@ -142,5 +159,33 @@ impl Direct3Plane {
         }
         plane.bias = [pair(biases[0], biases[2]), pair(biases[1], biases[3])];
         plane
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_gradient;
+
+    #[test]
+    fn gradients_are_differences_smoothed_by_whole_numbers() {
+        let sobel = [-1.0, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0];
+        let turned = [-1.0, -2.0, -1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1.0];
+        assert!(is_gradient(&sobel, &turned));
+        assert!(!is_gradient(&turned, &sobel));
+        assert!(!is_gradient(&sobel, &sobel));
+        let times = |factor: f32| (sobel.map(|w| w * factor), turned.map(|w| w * factor));
+        for (factor, is) in [
+            (3.0, true),
+            (4.0, true),
+            (5.0, false),
+            (0.5, false),
+            (-1.0, false),
+        ] {
+            let (across, down) = times(factor);
+            assert_eq!(is_gradient(&across, &down), is, "{factor}");
+        }
+        let mut lopsided = sobel;
+        lopsided[8] = 2.0;
+        assert!(!is_gradient(&lopsided, &turned));
     }
 }

@@ -66,6 +66,16 @@ impl Reach {
 /// for at once. A block loads and sums a step of 16 rows besides its own, and takes about two more to
 /// begin; the last round of blocks should not be a small one.
 pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {
+    best_height(columns, heights, slots, |height| f64::from(height / 16 + 3))
+}
+
+/// The same with blocks that take `work` for a height.
+pub(super) fn best_height(
+    columns: &[u32],
+    heights: &[u32],
+    slots: u32,
+    work: impl Fn(u32) -> f64,
+) -> u32 {
     const HEIGHTS: [u32; 10] = [16, 32, 48, 64, 80, 96, 112, 128, 144, 208];
     let cost = |height: &u32| {
         let blocks = columns.iter().zip(heights);
@@ -77,7 +87,7 @@ pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {
         } else {
             rounds.ceil()
         };
-        rounds * f64::from(height / 16 + 3)
+        rounds * work(*height)
     };
     let costs = HEIGHTS.iter().map(|height| (*height, cost(height)));
     let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));

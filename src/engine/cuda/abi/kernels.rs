@@ -1,7 +1,7 @@
 //! The kernels: one row of data each, and the geometry of a launch.
 
 use super::halves::{self, Reach};
-use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, fourier, line_length, packed};
+use super::{Frame, Job, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, line_length, packed};
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +58,8 @@ enum Across {
     OfRow(u32),
     /// What is right of a transformed rectangle.
     Right,
+    /// What [a strip](boxes::columns) has sums of.
+    Strip,
 }
 
 struct Description {
@@ -102,7 +104,8 @@ modules! {
     Direct3MagnitudeU16 = "direct3_magnitude_u16",
     Direct3Packed422 = "direct3_422",
     Direct3MagnitudePacked422 = "direct3_magnitude_422",
-    ConvolveNaive = "convolve_naive",
+    ConvolveNaiveU8 = "convolve_naive_u8",
+    ConvolveNaiveU16 = "convolve_naive_u16",
     ConvolveMatrixU8 = "convolve_matrix_u8",
     ConvolveMatrixNearU8 = "convolve_matrix_near_u8",
     ConvolveMatrixU16 = "convolve_matrix_u16",
@@ -122,18 +125,23 @@ modules! {
     SeparablePacked422R3 = "separable_422_r3",
     SeparablePacked422R4 = "separable_422_r4",
     SeparableMatrixU8 = "separable_matrix_u8",
-    SeparableMatrixLargeU8 = "separable_matrix_large_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
+    BoxU8 = "box_u8",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
-    BilateralNaive = "bilateral_naive",
+    BilateralNaiveU8 = "bilateral_naive_u8",
+    BilateralNaiveU16 = "bilateral_naive_u16",
     BilateralTileU8 = "bilateral_tile_u8",
     BilateralTileU16 = "bilateral_tile_u16",
+    BilateralPremultipliedU8 = "bilateral_premultiplied_u8",
+    BilateralPremultipliedU16 = "bilateral_premultiplied_u16",
     BilateralTableU8 = "bilateral_table_u8",
     BilateralTableSmallU8 = "bilateral_table_small_u8",
     BilateralWideTableU8 = "bilateral_wide_table_u8",
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8",
     BilateralJointU8 = "bilateral_joint_u8",
+    BilateralJointWideU8 = "bilateral_joint_wide_u8",
+    BilateralSingleU16 = "bilateral_single_u16",
     BilateralFast = "bilateral_fast",
 }
 
@@ -145,7 +153,6 @@ impl Module {
             | Module::ConvolveMatrixNearU8
             | Module::ConvolveMatrixU16
             | Module::SeparableMatrixU8
-            | Module::SeparableMatrixLargeU8
             | Module::SeparableMatrixDividedU8
             | Module::SeparableHalfU8
             | Module::SeparableHalfWideU8 => (8, 0),
@@ -183,7 +190,7 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedBytes, Right, Samples};
+use Across::{OfRow, PackedBytes, Right, Samples, Strip};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -195,7 +202,8 @@ kernels! {
     Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), [8];
     /// The same with any divisor and offset.
     Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), [8];
-    /// The magnitude of two such.
+    /// The magnitude of differences across and down by -1 0 1, each smoothed the other way by the same three
+    /// [whole numbers](super::direct3::is_gradient), not divided, and whole numbers of up to 256 added.
     Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), [8];
     /// 3 x 3 weights: packed jobs of one, two or four channels alone, whose addresses and strides are
     /// multiples of 16, without premultiplication; what lies beyond the edge is a code value.
@@ -207,8 +215,8 @@ kernels! {
     /// The magnitude of two such.
     Direct3MagnitudePacked422 = "direct3_magnitude_422", Direct3MagnitudePacked422, Convolve, Inline, 128, OfRow(256), [32];
     /// One thread a sample, every tap from global memory: any linear kernel.
-    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
-    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaive, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU8 = "convolve_naive_u8", ConvolveNaiveU8, Convolve, Device, 256, Samples(32), [8];
+    ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaiveU16, Convolve, Device, 256, Samples(32), [8];
     /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
     /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
     /// without gaps, whose addresses and strides are multiples of 16. The divisor is a whole number and so is twice what
@@ -250,38 +258,46 @@ kernels! {
     SeparablePacked422R3 = "separable_422_r3", SeparablePacked422R3, Convolve, Inline, 128, OfRow(256), [32];
     /// 9 + 9 taps.
     SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, OfRow(256), [32];
-    /// Up to 9 + 9 whole numbers of 0 to 255, those across of 257 in all, with sums below 2^23, a
-    /// power of two up to 2^16 for the divisor and whole numbers to add, on the matrix units. As the
-    /// ones above otherwise, but jobs lie in rows of bytes without gaps, whose addresses and strides
-    /// are multiples of 16, and the channels of packed jobs of three are all treated alike.
-    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(128), [32];
-    /// The same with sums below 2^24.
-    SeparableMatrixLargeU8 = "separable_matrix_large_u8", SeparableMatrixLargeU8, Convolve, Matrices, 128, OfRow(128), [32];
+    /// Up to 17 + 17 whole numbers of 0 to 255, those across of 257 in all and no further than 16 bytes, with sums
+    /// below 2^24, a power of two up to 2^16 for the divisor, nothing to add and results in range, on the matrix units.
+    /// As the ones above otherwise, but jobs are packed, their addresses and strides are multiples of 16, and three
+    /// channels are all treated alike.
+    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), [64];
     /// The same with any divisor and anything to add.
-    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(128), [32];
+    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), [64];
+    /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
+    /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
+    BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, [16];
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
-    /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them, packed alone.
+    /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), [64];
     /// Of up to 33 + 33 taps, across no further than 64 bytes.
     SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), [64];
     /// One thread a sample, every tap from global memory: any bilateral.
-    BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
-    BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaive, Bilateral, Device, 256, Samples(32), [8];
-    /// Shared-memory tile with halo: any bilateral for whose tile there is room; what lies beyond
-    /// the edge of joint or premultiplied channels is a code value.
+    BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaiveU8, Bilateral, Device, 256, Samples(32), [8];
+    BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaiveU16, Bilateral, Device, 256, Samples(32), [8];
+    /// Shared-memory tile with halo: any bilateral for whose tile there is room, without
+    /// premultiplication; what lies beyond the edge of joint channels is a code value.
     BilateralTileU8 = "bilateral_tile_u8", BilateralTileU8, Bilateral, Device, 256, Samples(32), [32, 16];
     BilateralTileU16 = "bilateral_tile_u16", BilateralTileU16, Bilateral, Device, 256, Samples(32), [32, 16];
+    /// The same of jobs with premultiplication; what lies beyond the edge is a code value.
+    BilateralPremultipliedU8 = "bilateral_premultiplied_u8", BilateralPremultipliedU8, Bilateral, Device, 256, Samples(32), [32, 16];
+    BilateralPremultipliedU16 = "bilateral_premultiplied_u16", BilateralPremultipliedU16, Bilateral, Device, 256, Samples(32), [32, 16];
     /// Weights by a table: radius up to 8, channels with a weight of their own, without
     /// premultiplication; what lies beyond the edge is a code value.
     BilateralTableU8 = "bilateral_table_u8", BilateralTableU8, Bilateral, Inline, 256, Samples(32), [64];
     /// The same in smaller blocks, for pictures that have few of the others.
     BilateralTableSmallU8 = "bilateral_table_small_u8", BilateralTableSmallU8, Bilateral, Inline, 128, Samples(32), [16];
     /// The same as both, radius up to 16.
-    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 256, Samples(32), [64];
+    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 128, Samples(32), [32];
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), [16];
-    /// Three packed differences at once: joint channels alone, by the L1 distance, without
+    /// Three packed differences at once: radius up to 8, joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
-    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 256, Samples(32), [32];
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 128, Samples(32), [32];
+    /// The same of any radius for whose tile there is room.
+    BilateralJointWideU8 = "bilateral_joint_wide_u8", BilateralJointWideU8, Bilateral, Device, 128, Samples(32), [16];
+    /// Channels with a weight of their own, without premultiplication, of any radius for whose tile there is room.
+    BilateralSingleU16 = "bilateral_single_u16", BilateralSingleU16, Bilateral, Device, 128, Samples(32), [16];
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
     BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), [64, 32, 16];
@@ -355,6 +371,7 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
             (job.width.next_multiple_of(2) * 2).div_ceil(bytes)
         }
         (Samples(samples), ..) => job.width.div_ceil(samples),
+        (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
         (PackedBytes, 1, 3) => job.width.div_ceil(32),
         (PackedBytes, 1, channels) => job.width.div_ceil(128 / channels),
@@ -363,6 +380,9 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
         (OfRow(samples), ..) => job.width.div_ceil(samples),
     }
 }
+
+/// Words of 16 bits for each column and row of the largest tile of the bilaterals, which are not dynamic.
+const POSITIONS: usize = 32 + 2 * MAX_RADIUS;
 
 /// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
 fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
@@ -427,20 +447,23 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
             band + 64 * rows_read
         }
-        BilateralTileU8 => (32 + 2 * radius.0) * rows,
-        BilateralTileU16 => {
+        BilateralTileU8 | BilateralPremultipliedU8 => POSITIONS + (32 + 2 * radius.0) * rows,
+        BilateralTileU16 | BilateralPremultipliedU16 => {
             let several = needs.joint || needs.premultiplied;
-            (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
+            POSITIONS + (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
         }
-        BilateralJointU8 => {
-            let exponents = 4 * (radius.0 + 1) * (2 * radius.1 + 4);
-            let pixels = match radius.0.max(radius.1) {
+        BilateralJointU8 | BilateralJointWideU8 | BilateralSingleU16 => {
+            // Rows of a thread.
+            let of_thread = height / 4;
+            let exponents = 4 * (radius.0 + 1) * (radius.1 + of_thread / 2 + 1);
+            let near = radius.0.max(radius.1) <= 8;
+            let tile = match kernel {
                 // Channels apart.
-                0..=8 => 4 * (32 + 2 * 8) * rows,
+                BilateralJointU8 => 4 * (32 + 2 * 8) * (height + 2 * 8),
+                BilateralSingleU16 if near => (32 + 2 * 8) * (height + 2 * 8),
                 _ => (32 + 2 * radius.0) * rows,
             };
-            // What is not dynamic: a byte for each column of the window.
-            exponents + pixels + 12
+            POSITIONS + exponents + tile
         }
         BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
             by_levels(height, radius, size_of::<u8>())
@@ -509,9 +532,13 @@ impl Kernel {
             Direct3U16 | Direct3MagnitudeU16 | SeparableU16R3 | SeparableU16R4 | SeparableU16R8
         );
         of_words
+            || self == BoxU8
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
-            || matches!(self.weights(), Weights::Bands | Weights::Halves)
+            || matches!(
+                self.weights(),
+                Weights::Bands | Weights::Halves | Weights::Matrices
+            )
     }
 
     /// Whether it rounds weights to fewer bits than those of float32.
@@ -531,17 +558,21 @@ impl Kernel {
 
     /// Rows of a tile of `jobs`: `rows`, but for kernels that walk down tiles of any height.
     fn rows_for(self, jobs: &[Job], rows: u32, radius: (usize, usize)) -> u32 {
-        if self.halves().is_none() {
+        let is_box = self == Kernel::BoxU8;
+        if !is_box && !matches!(self.weights(), Weights::Halves | Weights::Matrices) {
             return rows;
         }
-        // Registers leave room for four blocks.
-        let slots = 4 * MULTIPROCESSORS;
+        // Registers leave room for four blocks, or five.
+        let slots = if is_box { 5 } else { 4 } * MULTIPROCESSORS;
         let columns: Vec<u32> = jobs
             .iter()
             .map(|job| tiles_across(self, job, radius))
             .collect();
         let heights: Vec<u32> = jobs.iter().map(|job| job.height).collect();
-        halves::tile_height(&columns, &heights, slots)
+        match is_box {
+            true => boxes::tile_height(&columns, &heights, slots, radius.1),
+            false => halves::tile_height(&columns, &heights, slots),
+        }
     }
 
     /// Rows of a tile and shared memory of a block for a filter that reaches `radius` samples

@@ -337,6 +337,8 @@ fn every_radius_has_a_tile_but_for_several_wide_samples() {
     assert!(Kernel::BilateralTileU16.fits(all, one));
     assert!(Kernel::BilateralTileU16.fits((27, 27), several));
     assert!(!Kernel::BilateralTileU16.fits((28, 28), several));
+    assert!(Kernel::BilateralPremultipliedU8.fits(all, several));
+    assert!(Kernel::BilateralPremultipliedU16.fits((27, 27), several));
     assert!(Kernel::BilateralFastU8.fits(all, one));
     assert!(Kernel::BilateralFastU16.fits(all, one));
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::cuda::abi::band::{Bands, Samples, quotients_decide};
 use crate::engine::cuda::abi::halves::{self, MOST_GAIN};
-use crate::engine::cuda::abi::matrix::{MATRIX_RADIUS, MATRIX_SUM};
+use crate::engine::cuda::abi::matrix::{self, MATRIX_SUM};
 use crate::engine::cuda::abi::{Kernel, Needs};
 use crate::engine::cuda::choose::{Capability, edge_is_code, is_in_rows, radius};
 use crate::filter::Layout;
@@ -16,23 +16,30 @@ pub fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     };
     let (horizontal, vertical) = kernel.taps.lines()?;
     let (rx, ry) = radius(&job.operation);
-    let max_code = layout.max_code() as f32;
+    let (across, down) = matrix::most_radius(channels_in_rows(job));
     let are_bytes = |weights: &[f32]| weights.iter().all(|weight| (0.0..=255.0).contains(weight));
     let can = is_in_rows(layout, job)
-        && rx.max(ry) <= MATRIX_RADIUS
+        && rx <= across
+        && ry <= down
         && are_bytes(horizontal)
         && are_bytes(vertical)
         && horizontal.iter().sum::<f32>() <= MATRIX_SUM
-        && kernel.sums_are_whole(max_code);
+        && kernel.sums_are_whole(layout.max_code() as f32);
     if !can {
         return None;
     }
-    let is_small = kernel.taps.sum() * f64::from(max_code) < f64::from(1 << 23);
-    Some(match (leaves_whole_numbers(kernel, job), is_small) {
-        (true, true) => Kernel::SeparableMatrixU8,
-        (true, false) => Kernel::SeparableMatrixLargeU8,
-        (false, _) => Kernel::SeparableMatrixDividedU8,
+    Some(match is_shifted(kernel, job) {
+        true => Kernel::SeparableMatrixU8,
+        false => Kernel::SeparableMatrixDividedU8,
     })
+}
+
+/// Of the jobs that `job`, which lies in rows, is launched as.
+fn channels_in_rows(job: &Job) -> usize {
+    match job.group.is_packed(1) {
+        true => job.group.channels.len(),
+        false => 1,
+    }
 }
 
 /// The kernel on the matrix units that computes `job` with weights rounded to float16, if it is separable, of
@@ -52,10 +59,7 @@ pub fn by_halves(
         && !job.premultiply
         && edge_is_code(layout, job)
         && halves::gain(horizontal, vertical, kernel.divisor) <= MOST_GAIN;
-    let channels = match job.group.is_packed(1) {
-        true => job.group.channels.len(),
-        false => 1,
-    };
+    let channels = channels_in_rows(job);
     let (rx, ry) = radius(&job.operation);
     let reaches = |kernel: &Kernel| {
         let most = kernel.halves().map(|reach| reach.samples(channels));
@@ -174,18 +178,19 @@ pub fn bands(kernel: Kernel, correlation: &Correlation, samples: Samples) -> Opt
     }
 }
 
-/// Whether sums of code values are divided by a power of two, and a whole number is added to the quotient,
-/// so that one rounding of both together is as good as one after each.
-fn leaves_whole_numbers(kernel: &Correlation, job: &Job) -> bool {
-    let divisor = kernel.divisor;
+/// Whether all there is to do with sums of weights that are not negative is to divide them by a power of two: nothing
+/// is added, and no result is out of range.
+fn is_shifted(kernel: &Correlation, job: &Job) -> bool {
+    let (divisor, sum) = (kernel.divisor, kernel.taps.sum());
     let power_of_two = divisor.to_bits() & 0x7f_ffff == 0;
-    let is_whole = |action: &Action| match *action {
+    let adds_nothing = |action: &Action| match *action {
         Action::Filter { zero, offset, .. } => {
-            let level = f64::from(zero) * kernel.taps.sum() / f64::from(divisor);
-            let added = f64::from(offset) - level;
-            added.fract() == 0.0 && added.abs() <= 1024.0
+            f64::from(offset) == f64::from(zero) * sum / f64::from(divisor)
         }
         Action::Copy | Action::Fill(_) => true,
     };
-    power_of_two && (1.0..=65536.0).contains(&divisor) && job.actions.iter().all(is_whole)
+    power_of_two
+        && (1.0..=65536.0).contains(&divisor)
+        && sum <= f64::from(divisor)
+        && job.actions.iter().all(adds_nothing)
 }

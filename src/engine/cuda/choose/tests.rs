@@ -56,8 +56,8 @@ fn of(kernel: spec::Kernel) -> FilterSpec {
 use Kernel::*;
 use gst_video::VideoFormat as Format;
 use spec::Kernel::{
-    Bilateral, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Laplacian,
-    Scharr, Sobel, Unsharp,
+    Bilateral, Box, Box3, Box5, Custom, Emboss, Gauss, Gauss3, Gauss5, Gauss7, Gauss9, Laplacian,
+    Prewitt, Scharr, ScharrX, Sobel, Unsharp,
 };
 
 #[test]
@@ -66,7 +66,7 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
     let of_turing = |format, spec: &FilterSpec| kernels_on((7, 5), format, (64, 48), spec);
     assert_eq!(of_turing(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
     assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
-    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [Direct3MagnitudeU8]);
     let radius = |radius| FilterSpec {
         radius,
         ..of(Gauss)
@@ -79,6 +79,67 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
     assert_eq!(kernels(Format::Gray8, &radius(9)), [SeparableU8]);
     assert_eq!(kernels(Format::Gray16Le, &radius(8)), [SeparableU16R8]);
     assert_eq!(kernels(Format::Gray16Le, &radius(9)), [SeparableU16]);
+}
+
+#[test]
+fn means_of_rectangles_have_a_kernel_of_their_own() {
+    let of_radius = |radius| FilterSpec { radius, ..of(Box) };
+    // Chroma of a smaller window as well, where there is more than one sample.
+    assert_eq!(kernels(Format::Nv12, &of_radius(32)), [BoxU8; 2]);
+    assert_eq!(kernels(Format::I420, &of_radius(20)), [BoxU8; 3]);
+    // Small ones go to the matrix units, where there are any.
+    let of_turing = kernels_on((7, 5), Format::Rgba, (64, 48), &of(Box5));
+    assert_eq!(of_turing, [BoxU8]);
+    assert_eq!(kernels(Format::Bgr, &of_radius(9)), [BoxU8]);
+    assert_eq!(kernels(Format::Gray8, &of(Box3)), [Direct3DividedU8]);
+    assert_eq!(kernels(Format::Gray16Le, &of_radius(9)), [SeparableU16]);
+    // With samples of others in between.
+    assert_eq!(kernels(Format::Yuy2, &of_radius(9)), [SeparableU8; 2]);
+    for other in [
+        FilterSpec {
+            border: Border::Wrap,
+            ..of_radius(9)
+        },
+        FilterSpec {
+            bias: 1.0,
+            ..of_radius(9)
+        },
+        FilterSpec {
+            divisor: 360.0,
+            ..of_radius(9)
+        },
+        FilterSpec {
+            border: Border::Constant,
+            border_value: 0.5,
+            ..of_radius(9)
+        },
+        FilterSpec {
+            alpha: spec::Alpha::Premultiply,
+            ..of_radius(9)
+        },
+    ] {
+        assert_eq!(kernels(Format::Rgba, &other), [SeparableU8]);
+    }
+}
+
+#[test]
+fn gradients_have_a_kernel_of_their_own_where_nothing_is_divided() {
+    for preset in [Sobel, Scharr, Prewitt] {
+        assert_eq!(kernels(Format::Rgba, &of(preset)), [Direct3MagnitudeU8]);
+        for (bias, divisor) in [(0.5, 0.0), (257.0, 0.0), (0.0, 2.0)] {
+            let other = FilterSpec {
+                bias,
+                divisor,
+                ..of(preset)
+            };
+            assert_eq!(kernels(Format::Rgba, &other), [SeparableU8R1]);
+        }
+    }
+    let raised = FilterSpec {
+        bias: -128.0,
+        ..of(Sobel)
+    };
+    assert_eq!(kernels(Format::Gray8, &raised), [Direct3MagnitudeU8]);
 }
 
 #[test]
@@ -145,7 +206,7 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
         Direct3U8,
         Direct3MagnitudeU8,
         SeparableMatrixU8,
-        SeparableMatrixLargeU8,
+        SeparableMatrixU8,
     ];
     let packed_422 = [
         Direct3Packed422,

@@ -4,9 +4,10 @@
 use super::launch::Filter;
 use super::linear::{kernels, weight_count};
 use crate::abi::band::{Samples, quotients_decide};
+use crate::abi::matrix::most_radius;
 use crate::abi::{
-    Channel, ConvolveLaunch, DIRECT3_SUM, Form, Frame, Job, Kernel, Needs, action, border,
-    distance, fourier, packed, sample,
+    Channel, ConvolveLaunch, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, Taps,
+    action, border, direct3, distance, fourier, packed, sample,
 };
 use crate::violation;
 
@@ -42,6 +43,8 @@ fn takes_words(kernel: Kernel) -> bool {
             | SeparableU16R8
             | BilateralNaiveU16
             | BilateralTileU16
+            | BilateralPremultipliedU16
+            | BilateralSingleU16
     )
 }
 
@@ -59,13 +62,16 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
     let reach = radius.0.max(radius.1);
     let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
     match kernel {
-        Direct3U8 | Direct3DividedU8 | Direct3MagnitudeU8 => {
+        Direct3U8 | Direct3DividedU8 => {
             let (fits, text) = within(1);
             unless(fits, &text);
-            let magnitude = kernel == Direct3MagnitudeU8;
-            let count = if magnitude { 2 } else { 1 };
-            unless(filter.kernel_count() == count, "so many kernels");
+            unless(filter.kernel_count() == 1, "so many kernels");
             unless(filter.has_small_whole_weights(), "such weights");
+        }
+        Direct3MagnitudeU8 => {
+            unless(filter.kernel_count() == 2, "so many kernels");
+            unless(filter.is_gradient(), "such weights or such a divisor");
+            unless(filter.adds_whole_numbers(), "such an offset");
         }
         Direct3U16
         | Direct3MagnitudeU16
@@ -87,12 +93,15 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             unless(in_whole_rows(frame, kernel.takes_packed_422()), "such rows");
         }
-        SeparableMatrixU8 | SeparableMatrixLargeU8 | SeparableMatrixDividedU8 => {
-            let (fits, text) = within(4);
-            unless(fits, &text);
-            let limit = if kernel == SeparableMatrixU8 { 23 } else { 24 };
-            unless(filter.has_whole_bytes(limit), "such weights");
-            let divided = kernel == SeparableMatrixDividedU8 || filter.leaves_whole_numbers();
+        SeparableMatrixU8 | SeparableMatrixDividedU8 => {
+            let jobs = &frame.jobs[..frame.job_count as usize];
+            let within = jobs.iter().all(|job| {
+                let (across, down) = most_radius(job.channel_count as usize);
+                radius.0 <= across && radius.1 <= down
+            });
+            unless(within, &format!("a radius of {radius:?}"));
+            unless(filter.has_whole_bytes(), "such weights");
+            let divided = kernel == SeparableMatrixDividedU8 || filter.is_shifted();
             unless(divided, "such a divisor or offset");
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(!needs.premultiplied, "premultiplication");
@@ -100,7 +109,22 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            unless(in_rows_of_bytes(frame), "such rows");
+            let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            unless(packed && in_rows_of_bytes(frame), "such rows");
+        }
+        BoxU8 => {
+            unless(filter.is_box(), "such weights or such a divisor");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
+            unless(!adds, "an offset");
+            unless(frame.border != border::WRAP, "pictures that repeat");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
+            let packed = (frame.jobs[..frame.job_count as usize].iter()).all(|job| job.packed == 1);
+            unless(packed && in_rows_of_bytes(frame), "such rows");
         }
         SeparableHalfU8 | SeparableHalfWideU8 => {
             let reach = kernel
@@ -196,7 +220,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 "a fraction beyond the edge",
             );
         }
-        BilateralJointU8 => {
+        BilateralJointU8 | BilateralJointWideU8 => {
+            let (fits, text) = within(if kernel == BilateralJointU8 {
+                8
+            } else {
+                MAX_RADIUS
+            });
+            unless(fits, &text);
             let joint = filtered(frame).all(|(job, index, _)| is_joint(job, index));
             unless(joint, "channels with a weight of their own");
             unless(filter.distance() == Some(distance::L1), "the L2 distance");
@@ -207,8 +237,22 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
         }
         BilateralTileU8 | BilateralTileU16 => {
-            let several = |job: &Job, index| job.alpha >= 0 || is_joint(job, index);
-            unless(edge_is_code(frame, several), "a fraction beyond the edge");
+            unless(!needs.premultiplied, "premultiplication");
+            unless(edge_is_code(frame, is_joint), "a fraction beyond the edge");
+        }
+        BilateralSingleU16 => {
+            unless(!needs.joint, "joint weights");
+            unless(!needs.premultiplied, "premultiplication");
+        }
+        BilateralPremultipliedU8 | BilateralPremultipliedU16 => {
+            let all = frame.jobs[..frame.job_count as usize]
+                .iter()
+                .all(|job| job.alpha >= 0);
+            unless(all, "jobs without premultiplication");
+            unless(
+                edge_is_code(frame, |_, _| true),
+                "a fraction beyond the edge",
+            );
         }
         BilateralFastU8
         | BilateralFastLowU8
@@ -370,9 +414,8 @@ impl Filter {
         }
     }
 
-    /// One separable kernel of weights that are bytes, whose sums across are of 16 bits, and all sums
-    /// of `bits` bits.
-    fn has_whole_bytes(&self, bits: u32) -> bool {
+    /// One separable kernel of weights that are bytes, whose sums across are of 16 bits, and all sums of 24 bits.
+    fn has_whole_bytes(&self) -> bool {
         let Filter::Linear(launch) = self else {
             return false;
         };
@@ -385,11 +428,11 @@ impl Filter {
         taps.separable == 1
             && across.iter().chain(down).all(is_byte)
             && sum(across) * 255.0 < 65536.0
-            && sum(across) * sum(down) * 255.0 < f64::from(1 << bits)
+            && sum(across) * sum(down) * 255.0 < f64::from(1 << 24)
     }
 
-    /// A divisor that is a power of two up to 2^16, and nothing but whole numbers to add to quotients.
-    fn leaves_whole_numbers(&self) -> bool {
+    /// A divisor that is a power of two up to 2^16, nothing to add to quotients, and these in range.
+    fn is_shifted(&self) -> bool {
         let Filter::Linear(launch) = self else {
             return false;
         };
@@ -398,13 +441,13 @@ impl Filter {
         let down = crate::abi::line_length(taps.width as usize);
         let sum = weights[..taps.width as usize].iter().sum::<f32>()
             * weights[down..][..taps.height as usize].iter().sum::<f32>();
-        let is_whole = |channel: &Channel| {
-            (channel.offset - channel.zero * sum / launch.divisor).fract() == 0.0
-        };
+        let adds_nothing =
+            |channel: &Channel| channel.offset == channel.zero * sum / launch.divisor;
         launch.divisor * launch.reciprocal == 1.0
             && launch.divisor.to_bits() & 0x7f_ffff == 0
             && (1.0..=65536.0).contains(&launch.divisor)
-            && filtered(&launch.frame).all(|(_, _, channel)| is_whole(channel))
+            && sum <= launch.divisor
+            && filtered(&launch.frame).all(|(_, _, channel)| adds_nothing(channel))
     }
 
     /// Of 3 x 3 weights in three lines each, as they come from the compact launch.
@@ -416,6 +459,46 @@ impl Filter {
             let weights = &launch.inline_weights[taps.first as usize..][..12];
             let sum: f32 = weights.iter().map(|weight| weight.abs()).sum();
             weights.iter().all(|weight| weight.fract() == 0.0) && sum <= DIRECT3_SUM as f32
+        })
+    }
+
+    /// Whether it is the magnitude of differences, not divided, of 3 x 3 weights each.
+    fn is_gradient(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let square = |taps: &Taps| -> [f32; 9] {
+            let weights = &launch.inline_weights[taps.first as usize..][..12];
+            std::array::from_fn(|at| weights[at / 3 * 4 + at % 3])
+        };
+        let [x, y] = &launch.kernels;
+        launch.divisor == 1.0 && direct3::is_gradient(&square(x), &square(y))
+    }
+
+    /// Whether it is the mean of a rectangle.
+    fn is_box(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let taps = &launch.kernels[0];
+        let (width, height) = (taps.width as usize, taps.height as usize);
+        let first = taps.first as usize;
+        let line = width.next_multiple_of(4);
+        let weights = &launch.inline_weights[first..];
+        let mut ones = weights[..width].iter().chain(&weights[line..][..height]);
+        taps.separable == 1
+            && ones.all(|weight| *weight == 1.0)
+            && launch.divisor == (width * height) as f32
+    }
+
+    /// Whether small whole numbers are added to all results.
+    fn adds_whole_numbers(&self) -> bool {
+        let frame = self.frame();
+        let jobs = &frame.jobs[..frame.job_count as usize];
+        let channels = (jobs.iter()).flat_map(|job| &job.channels[..job.channel_count as usize]);
+        let mut filtered = channels.filter(|channel| channel.action == action::FILTER);
+        filtered.all(|channel| {
+            channel.offset.fract() == 0.0 && channel.offset.abs() <= direct3::MAGNITUDE_OFFSET
         })
     }
 

@@ -61,12 +61,32 @@ fn the_bilateral_goes_by_what_shares_a_weight() {
         kernels(Format::Ayuv, &with_alpha(spec::Alpha::Filter)),
         [BilateralTableSmallU8]
     );
+    let premultiplied = with_alpha(spec::Alpha::Premultiply);
+    assert_eq!(
+        kernels(Format::Rgba, &premultiplied),
+        [BilateralPremultipliedU8]
+    );
+    assert_eq!(
+        kernels(Format::Rgba64Le, &premultiplied),
+        [BilateralPremultipliedU16]
+    );
     let wide = FilterSpec {
         radius: 32,
         ..of(Bilateral)
     };
     assert_eq!(kernels(Format::Gray8, &wide), [BilateralTileU8]);
     assert_eq!(kernels(Format::Gray16Le, &wide), [BilateralTileU16]);
+    assert_eq!(kernels(Format::Rgb, &wide), [BilateralTileU8]);
+    let less_wide = FilterSpec {
+        radius: 31,
+        ..of(Bilateral)
+    };
+    assert_eq!(kernels(Format::Gray16Le, &less_wide), [BilateralSingleU16]);
+    assert_eq!(kernels(Format::Rgb, &less_wide), [BilateralJointWideU8]);
+    assert_eq!(
+        kernels(Format::P01010le, &of(Bilateral)),
+        [BilateralSingleU16; 2]
+    );
     assert_eq!(kernels(Format::Rgba64Le, &wide), [BilateralNaiveU16]);
 }
 

@@ -8,10 +8,7 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
         kernels(Format::Nv12, &of(Gauss7)),
         [SeparableMatrixU8, SeparableMatrixU8]
     );
-    assert_eq!(
-        kernels(Format::Gray8, &of(Gauss9)),
-        [SeparableMatrixLargeU8]
-    );
+    assert_eq!(kernels(Format::Gray8, &of(Gauss9)), [SeparableMatrixU8]);
     // Divided by 25.
     assert_eq!(
         kernels(Format::Gray8, &of(Box5)),
@@ -22,8 +19,28 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
         ..of(Gauss5)
     };
     assert_eq!(kernels(Format::Rgba, &biased), [SeparableMatrixDividedU8]);
+    // Added whole, and out of range.
+    let whole = FilterSpec {
+        bias: 2.0,
+        ..of(Gauss5)
+    };
+    assert_eq!(kernels(Format::Rgba, &whole), [SeparableMatrixDividedU8]);
+    let row = |taps: usize, divisor| FilterSpec {
+        matrix: format!("{};", "1 ".repeat(taps)).parse().ok(),
+        divisor,
+        ..of(Custom)
+    };
+    assert_eq!(
+        kernels(Format::Gray8, &row(9, 8.0)),
+        [SeparableMatrixDividedU8]
+    );
+    assert_eq!(kernels(Format::Gray8, &row(9, 16.0)), [SeparableMatrixU8]);
+    // Across as far as 16 bytes.
+    assert_eq!(kernels(Format::Rgba, &row(9, 16.0)), [SeparableMatrixU8]);
+    assert_eq!(kernels(Format::Rgba, &row(11, 16.0)), [SeparableU8R8]);
+    assert_eq!(kernels(Format::Gray8, &row(31, 32.0)), [SeparableMatrixU8]);
     // Weights below zero, fractions.
-    assert_eq!(kernels(Format::Gray8, &of(Scharr)), [SeparableU8R1]);
+    assert_eq!(kernels(Format::Gray8, &of(ScharrX)), [SeparableU8R1]);
     let sigma = FilterSpec {
         sigma: 1.3,
         radius: 4,
@@ -178,7 +195,7 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
     );
     assert_eq!(
         ampere(Format::Gray8, &custom("1 2 1 2 3;", 2.0)),
-        [SeparableMatrixU8]
+        [SeparableMatrixDividedU8]
     );
     // Exact and as fast, of another rank, premultiplied, in no rows, for older devices.
     assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3U8]);
