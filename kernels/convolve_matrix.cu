@@ -1,323 +1,54 @@
-// Correlation of 8-bit samples with kernels that are not separable, on the matrix units.
+// Correlation with kernels that are not separable, on the matrix units.
 //
 // Weights are whole numbers times one scale, and each of these is one to three digits from -128 to 127
-// to the base 256: products with the first digit of all weights, times 256, then products with the second on
-// top, and so on. All that is exact modulo 2^32, and the host sees to it that the last sum is below 2^31.
-// Whole weights are their own digits: all sums are then whole numbers below 2^24 and the bytes those
-// of every other order of additions. Other weights differ a little from their digits, and additions in
-// float32 round, but by no more than the host can tell (`tolerance`): results that lie so near to the middle
-// between two codes that this could decide, a few of a hundred in pictures with noise, are computed once more, in the
-// canonical order. So the bytes are the canonical ones here, too.
+// to the base 256; samples of 16 bits are two digits as well, their bytes. Products of digits are summed up exactly in
+// 32 bits, those that are worth most first, then times 256 those that are worth less, and so on.
+// - Whole weights are their own digits: all sums are whole numbers below 2^24 and the bytes those of every other order
+//   of additions.
+// - Other weights differ a little from their digits, and additions in float32 round, but by no more than the host can
+//   tell (`tolerance`): results that lie so near to the middle between two codes that this could decide, a few of a
+//   hundred in pictures with noise, are computed once more, in the canonical order (doubts.cuh). So the bytes
+//   are the canonical ones here, too. With samples of 16 bits all sums would not go into 32: what is worth least comes
+//   first, and is rounded when it meets what is worth 256 times as much.
 //
 // Bytes: each sample read once and written once, 1 µs for 1080p GRAY8. Operations of a warp for 16
-// columns of 8 rows: one matrix product for each row of the kernel, up to 17 taps wide, and each digit, and 45 to
-// divide, round and pack; for 15 x 15 taps of one digit 60, where vector arithmetic takes 900 multiply-adds.
+// columns of 8 rows: one matrix product for each row of the kernel, up to 17 taps wide, and each pair of digits, and 40
+// to divide, round and pack; for 15 x 15 taps of one digit 60, where vector arithmetic takes 900 multiply-adds.
 //
 // A product is of a band matrix of weights, 16 outputs by 32 samples of a row, and a matrix of 32
 // samples of 8 rows; kernels wider than 17 taps take two or three of them. Rows of the second may begin
 // anywhere, so the products of one row of the kernel differ from those of the next in the rows alone.
 // Its fragments lie in shared memory as they are needed: each is read once and multiplied with the weights
-// of as many rows of the kernel as are 8 rows apart, for outputs that are as far apart. The channels of
-// packed jobs are taken apart before and put together afterwards. The matrices of weights come from the host
-// (`src/engine/cuda/abi/band.rs`).
+// of as many rows of the kernel as are 8 rows apart, for outputs that are as far apart. The matrices of weights come
+// from the host (`src/engine/cuda/abi/band.rs`).
 //
 // A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps of 1080p GRAY8 take
-// 10 µs by one digit, of which the products are 1.7, and 13 by two; RGBA takes 26 and 33. To decide what is in doubt
-// costs 4 µs for weights that sum to 1 and 8 for ones of which the positive sum to 2.6: a result takes its products one
-// by one, so the time is that of one, whatever there are up to 128. Three digits, of which fewer are in doubt, are no
-// faster but where one weight is much larger than all others. At worst, in a level picture whose results all lie in the
-// middle, all are computed twice, which is two to three times what `convolve_tile_u8` takes.
+// 10 µs by one digit, of which the products are 2 and the launch is 2, and 13 by two; NV12 takes 17 and P010 31. To decide
+// what is in doubt costs 4 to 6 µs, of P010 18. Three digits, of which fewer are in doubt, are no faster for bytes but
+// where one weight is much larger than all others. At worst, in a level picture whose results all lie in the middle, all
+// are computed twice, which is two to three times what `convolve_tile_u8` takes.
 //
 // Needs compute_80.
-#include "common.cuh"
-
-constexpr int WARPS = 4;
-constexpr int THREADS = WARPS * WARP;
-// Of a multiprocessor: with more, registers do not suffice.
-constexpr int BLOCKS = 5;
-// Of the products: outputs of a row, rows.
-constexpr int OUTPUTS = 16;
-constexpr int GROUP = 8;
-// Of a warp: products beside and below each other.
-constexpr int PRODUCTS = 4;
-constexpr int GROUPS = 2;
-// Of a thread, of a group.
-constexpr int RESULTS = PRODUCTS * 4;
-static_assert(GROUPS * RESULTS <= 32, "bits");
-// Results of a block that are computed once more at a time.
-constexpr u32 MOST_DOUBTS = 254;
-// Warps beside each other.
-constexpr int ACROSS = 2;
-constexpr int WIDTH = ACROSS * PRODUCTS * OUTPUTS;
-constexpr int HEIGHT = WARPS / ACROSS * GROUPS * GROUP;
-// Rows of the kernel whose weights a thread has at a time, 8 apart.
-constexpr int APART = 2;
-// Digits for which all matrices are in shared memory, if they are few enough.
-constexpr int RESIDENT = 2;
-// Samples of a channel that are loaded and stored at a time.
-constexpr int UNIT = 8;
-constexpr int WORD = 4;
-// Of the tile with its halo.
-constexpr int MOST_COLUMNS = WIDTH + 2 * CUDACONV_MAX_RADIUS;
-constexpr int MOST_ROWS = HEIGHT + 2 * CUDACONV_MAX_RADIUS;
+#include "bands.cuh"
+#include "doubts.cuh"
 
 // The weights of up to 16 rows of the kernel for one product each, in shared memory.
 struct Matrices {
     uint4 words[APART * GROUP][WARP];
 };
-
-// What all blocks have in common.
-struct Window {
-    int left, above;  // samples of the tile before the outputs, whole units across
-    int columns, rows, pitch;
-    int slices;       // products for each row of the kernel
-    int digits;
-    bool single;
-
-    __device__ __forceinline__ explicit Window(const CudaconvConvolveLaunch& launch) : digits(launch.digits) {
-        const CudaconvTaps& taps = launch.kernels[0];
-        const int radius = taps.width / 2;
-        left = (radius + UNIT - 1) / UNIT * UNIT;
-        above = taps.height / 2;
-        columns = WIDTH + 2 * left;
-        rows = HEIGHT + 2 * above;
-        slices = (left + radius + OUTPUTS + 31) / 32;
-        // An odd number of 16 bytes: eight rows of them meet all banks.
-        pitch = WIDTH + 32 * slices - OUTPUTS;
-        single = slices == 1 && taps.height <= APART * GROUP && digits <= RESIDENT;
-    }
-
-    // Whether all matrices are in shared memory at once.
-    __device__ __forceinline__ bool are_there() const { return single; }
-    // How many `Matrices` there is room for.
-    __device__ __forceinline__ int room() const { return single ? digits : 1; }
-};
-
-// --- Packed samples ------------------------------------------------------------------------------
-
-// Four samples of each of so many interleaved channels, and the same channel by channel.
-template <int CHANNELS>
-DEVICE void split(u32 (&w)[CHANNELS]) {
-    if constexpr (CHANNELS == 2) {
-        const u32 first = __byte_perm(w[0], w[1], 0x6420);
-        w[1] = __byte_perm(w[0], w[1], 0x7531);
-        w[0] = first;
-    } else if constexpr (CHANNELS == 3) {
-        const u32 first = __byte_perm(__byte_perm(w[0], w[1], 0x0630), w[2], 0x5210);
-        const u32 second = __byte_perm(__byte_perm(w[0], w[1], 0x0741), w[2], 0x6210);
-        w[2] = __byte_perm(__byte_perm(w[0], w[1], 0x0052), w[2], 0x7410);
-        w[0] = first, w[1] = second;
-    } else if constexpr (CHANNELS == 4) {
-        const u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[2], w[3], 0x5140);
-        const u32 c = __byte_perm(w[0], w[1], 0x7362), d = __byte_perm(w[2], w[3], 0x7362);
-        w[0] = __byte_perm(a, b, 0x5410), w[1] = __byte_perm(a, b, 0x7632);
-        w[2] = __byte_perm(c, d, 0x5410), w[3] = __byte_perm(c, d, 0x7632);
-    }
-}
-
-template <int CHANNELS>
-DEVICE void join(u32 (&w)[CHANNELS]) {
-    if constexpr (CHANNELS == 2) {
-        const u32 first = __byte_perm(w[0], w[1], 0x5140);
-        w[1] = __byte_perm(w[0], w[1], 0x7362);
-        w[0] = first;
-    } else if constexpr (CHANNELS == 3) {
-        const u32 first = __byte_perm(__byte_perm(w[0], w[1], 0x1040), w[2], 0x3410);
-        const u32 second = __byte_perm(__byte_perm(w[1], w[2], 0x2051), w[0], 0x3610);
-        w[2] = __byte_perm(__byte_perm(w[2], w[0], 0x3072), w[1], 0x3710);
-        w[0] = first, w[1] = second;
-    } else if constexpr (CHANNELS == 4) {
-        // Four by four bytes are transposed.
-        split(w);
-    }
-}
-
-// One unit.
-template <int CHANNELS>
-struct Unit {
-    u32 words[2][CHANNELS] = {};
-
-    __device__ __forceinline__ void read(cudaconv_u64 address) {
-        u32 all[2 * CHANNELS];
-#pragma unroll
-        for (int i = 0; i < CHANNELS; ++i) {
-            const uint2 two = read_sample<uint2>(address + i * sizeof(uint2));
-            all[2 * i] = two.x, all[2 * i + 1] = two.y;
-        }
-#pragma unroll
-        for (int i = 0; i < 2 * CHANNELS; ++i) words[i / CHANNELS][i % CHANNELS] = all[i];
-    }
-
-    __device__ __forceinline__ void write(cudaconv_u64 address) const {
-#pragma unroll
-        for (int i = 0; i < CHANNELS; ++i) {
-            const int a = 2 * i, b = 2 * i + 1;
-            write_sample(address + i * sizeof(uint2),
-                         make_uint2(words[a / CHANNELS][a % CHANNELS], words[b / CHANNELS][b % CHANNELS]));
-        }
-    }
-};
-
-// Channels of a job that lie together, with the planes of those that are filtered.
-struct Channels {
-    const CudaconvFrame& frame;
-    const CudaconvJob& job;
-    int first;
-    // Of the tile in shared memory.
-    u8* tile;
-    int plane_bytes;
-
-    __device__ __forceinline__ const CudaconvChannel& at(int c) const { return job.channels[first + c]; }
-    __device__ __forceinline__ bool is_filtered(int c) const { return at(c).action == CUDACONV_FILTER; }
-};
-
-// Copies of bytes to shared memory that a thread does not wait for.
-template <int BYTES>
-DEVICE void copy_later(void* to, cudaconv_u64 from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
-                 :: "r"(static_cast<u32>(__cvta_generic_to_shared(to))), "l"(from), "n"(BYTES) : "memory");
-}
-
-DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+static_assert(sizeof(Matrices) >= 2 * PLANE, "codes take their place");
 
 // The matrices of `rows` rows of the kernel, of which the first and the ninth come first.
 DEVICE void load_matrices(Matrices& matrices, const uint4* from, int rows) {
     const int row = threadIdx.x / WARP;
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < APART * GROUP; i += WARPS)
         if ((i + row) / APART + (i + row) % APART * GROUP < rows)
             copy_later<sizeof(uint4)>(&matrices.words[i + row][lane()],
                                       reinterpret_cast<cudaconv_u64>(from + (i + row) * WARP + lane()));
 }
 
-// --- 1. The tile ---------------------------------------------------------------------------------
-
-// What no output needs.
-constexpr int UNNEEDED = -2;
-
-// Where the columns and rows of a tile at the edge are found in the picture.
-struct alignas(16) Positions {
-    short of_column[MOST_COLUMNS];
-    short of_row[MOST_ROWS];
-
-    __device__ __forceinline__ void find(const Channels& channels, const Window& window, int x0, int y0) {
-        const auto find = [&](short* positions, int count, int first, int length, int beyond) {
-#pragma unroll 1
-            for (int i = threadIdx.x; i < count; i += THREADS)
-                positions[i] = first + i < length + beyond ? border_position(channels.frame.border, first + i, length)
-                                                           : UNNEEDED;
-        };
-        find(of_column, window.columns, x0, channels.job.width, window.left);
-        find(of_row, window.rows, y0, channels.job.height, window.above);
-    }
-};
-
-// The code beyond the edge, four times. The host sees to it that it is a byte.
-DEVICE u32 codes_beyond(const CudaconvChannel& channel) {
-    return static_cast<u32>(channel.beyond + channel.zero) * 0x01010101u;
-}
-
-template <int CHANNELS>
-DEVICE void store_unit(const Channels& channels, Unit<CHANNELS>& unit, int place) {
-    split(unit.words[0]);
-    split(unit.words[1]);
-    u8* plane = channels.tile + place;
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) {
-        if (!channels.is_filtered(c)) continue;
-        *reinterpret_cast<uint2*>(plane) = make_uint2(unit.words[0][c], unit.words[1][c]);
-        plane += channels.plane_bytes;
-    }
-}
-
-// Units that lie in the picture, or in the row that stands for theirs.
-template <int CHANNELS>
-DEVICE void load_units(const Channels& channels, const Window& window, const Positions& positions, int x0, int y0,
-                       bool inside) {
-    const CudaconvChannel& first = channels.at(0);
-    const int width = channels.job.width;
-    const int across = window.columns / UNIT, count = across * window.rows;
-    const int rows_apart = THREADS / across, units_apart = THREADS % across;
-    constexpr int BATCH = CHANNELS == 2 ? 4 : 2;
-    Walk walk(across, threadIdx.x);
-    const auto is_taken = [&](int x, int& y) {
-        if (inside) return true;
-        y = positions.of_row[walk.row];
-        return x >= 0 && x + UNIT <= width && y >= 0;
-    };
-    if constexpr (CHANNELS == 1) {
-        // Nothing is to be taken apart.
-#pragma unroll 2
-        for (; walk.index < count; walk.step(across, THREADS, rows_apart, units_apart)) {
-            const int x = x0 + walk.column * UNIT;
-            int y = y0 + walk.row;
-            if (is_taken(x, y))
-                copy_later<UNIT>(channels.tile + walk.row * window.pitch + walk.column * UNIT,
-                                 first.input + (static_cast<u32>(y) * first.input_stride + x));
-        }
-    } else {
-#pragma unroll 1
-        while (walk.index < count) {
-            Unit<CHANNELS> units[BATCH];
-            int places[BATCH];
-#pragma unroll
-            for (int i = 0; i < BATCH; ++i) {
-                const int x = x0 + walk.column * UNIT;
-                int y = y0 + walk.row;
-                const bool taken = walk.index < count && is_taken(x, y);
-                places[i] = taken ? walk.row * window.pitch + walk.column * UNIT : -1;
-                if (taken) units[i].read(first.input + (static_cast<u32>(y) * first.input_stride + x * CHANNELS));
-                walk.step(across, THREADS, rows_apart, units_apart);
-            }
-#pragma unroll
-            for (int i = 0; i < BATCH; ++i)
-                if (places[i] >= 0) store_unit(channels, units[i], places[i]);
-        }
-    }
-}
-
-// The words of a tile at the edge that `load_units` leaves out, beside the picture and of rows beyond it.
-DEVICE void gather_words(const Channels& channels, const Window& window, const Positions& positions, int count, int x0) {
-    const int width = channels.job.width;
-    // Words to the left of the units in the picture, and from there on.
-    const int left = x0 < 0 ? min(-x0, window.columns) / WORD : 0;
-    const int all = window.columns / WORD;
-    const int right = min(max(left, (width - x0) / UNIT * (UNIT / WORD)), all);
-    u8* plane = channels.tile;
-#pragma unroll 1
-    for (int c = 0; c < count; ++c) {
-        if (!channels.is_filtered(c)) continue;
-        const CudaconvChannel& channel = channels.at(c);
-        const u32 beyond = codes_beyond(channel);
-        // All words of rows beyond the picture.
-#pragma unroll 1
-        for (int row = threadIdx.x / WARP; row < window.rows; row += WARPS) {
-            if (positions.of_row[row] != BEYOND) continue;
-#pragma unroll 1
-            for (int i = lane(); i < all; i += WARP) reinterpret_cast<u32*>(plane + row * window.pitch)[i] = beyond;
-        }
-        const int words = left + all - right;
-#pragma unroll 1
-        for (int i = threadIdx.x; i < words * window.rows; i += THREADS) {
-            const int row = i / words, y = positions.of_row[row];
-            if (y < 0) continue;
-            const int word = i % words < left ? i % words : i % words - left + right;
-            const short4 at = *reinterpret_cast<const short4*>(positions.of_column + word * WORD);
-            const int places[WORD] = {at.x, at.y, at.z, at.w};
-            u32 codes = 0;
-#pragma unroll
-            for (int k = 0; k < WORD; ++k) {
-                // All are loaded, so that none waits for another.
-                const u32 code = read_sample<u8>(input_at(channel, max(places[k], 0), y));
-                codes |= (places[k] == BEYOND ? beyond & 0xff : code) << 8 * k;
-            }
-            reinterpret_cast<u32*>(plane + row * window.pitch)[word] = codes;
-        }
-        plane += channels.plane_bytes;
-    }
-}
-
-// --- 2. Sums -------------------------------------------------------------------------------------
+// --- Sums ----------------------------------------------------------------------------------------
 
 // d + a b, with a of 16 x 32 weights, b of 32 x 8 samples and d of 16 x 8 sums.
 DEVICE void multiply(int (&d)[4], const uint4& a, u32 b0, u32 b1) {
@@ -339,126 +70,129 @@ DEVICE void load_fragments(u32 (&fragments)[PRODUCTS + 1], u32 address) {
 
 using Sums = int[GROUPS][PRODUCTS][4];
 
-// Adds the products of TOGETHER rows of the kernel, 8 apart, with 32 columns of samples.
-template <int TOGETHER>
-DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int pitch) {
-    uint4 weights[TOGETHER];
+// Adds the products of a row of the kernel, and of the one 8 rows below where there is one, with 32 columns of samples.
+DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int pitch, bool both) {
+    static_assert(GROUPS == 2 && APART == 2);
+    const uint4 upper = matrices[0][lane()], lower = matrices[1][lane()];
+    u32 first[PRODUCTS + 1], second[PRODUCTS + 1], third[PRODUCTS + 1];
+    load_fragments(first, address);
+    load_fragments(second, address + GROUP * pitch);
+    // Below there may be no samples.
+    load_fragments(third, address + (both ? 2 * GROUP * pitch : 0));
 #pragma unroll
-    for (int k = 0; k < TOGETHER; ++k) weights[k] = matrices[k][lane()];
+    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], upper, first[j], first[j + 1]);
 #pragma unroll
-    for (int step = 0; step < GROUPS + TOGETHER - 1; ++step) {
-        u32 samples[PRODUCTS + 1];
-        load_fragments(samples, address + step * GROUP * pitch);
+    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], upper, second[j], second[j + 1]);
+    if (!both) return;
 #pragma unroll
-        for (int k = 0; k < TOGETHER; ++k) {
-            if (step < k || step - k >= GROUPS) continue;
+    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], lower, second[j], second[j + 1]);
 #pragma unroll
-            for (int j = 0; j < PRODUCTS; ++j) multiply(sums[step - k][j], weights[k], samples[j], samples[j + 1]);
-        }
-    }
+    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], lower, third[j], third[j + 1]);
 }
 
-// Adds the products of a warp with one digit of the weights. `from` is the address of its first samples for this
-// thread. Matrices that are not there yet are taken from `all_matrices`, which moves on.
-DEVICE void add_products(Sums& sums, const CudaconvTaps& taps, const Window& window, const uint4*& all_matrices,
-                         Matrices& matrices, u32 from) {
-    const int height = taps.height;
+// The digits of weights: in device memory, and in shared memory those that there is room for.
+struct Digits {
+    const CudaconvTaps& taps;
+    const Window& window;
+    const uint4* all;
+    Matrices* matrices;
+    // Which are in shared memory.
+    int there[PLACES];
+
+    // The first are worth most.
+    __device__ __forceinline__ const uint4* find(int digit) const {
+        const int bands = (taps.height + APART * GROUP - 1) / (APART * GROUP) * window.slices;
+        return all + (window.digits - 1 - digit) * bands * (APART * GROUP * WARP);
+    }
+
+    // Its place in shared memory, where all matrices of a digit are there at once.
+    __device__ __forceinline__ int place_of(int digit) const {
+        return window.single ? (window.digits - 1 - digit) % PLACES : 0;
+    }
+
+    // Begins to copy those that are needed first.
+    __device__ __forceinline__ void begin(int first, int next) {
+        if (!window.single) return;
+        load(first);
+        if (window.digits > 1) load(next);
+    }
+
+    __device__ __forceinline__ void load(int digit) {
+        const int place = place_of(digit);
+        load_matrices(matrices[place], find(digit), taps.height);
+#pragma unroll
+        for (int i = 0; i < PLACES; ++i)
+            if (place == i) there[i] = digit;
+    }
+
+    // What was at the first place is no more.
+    __device__ __forceinline__ void forget() { there[0] = -1; }
+
+    // Adds the products of a warp with one. `from` is the address of its first samples for this thread. All threads
+    // of the block take part.
+    __device__ __forceinline__ void add_products(Sums& sums, int digit, u32 from) {
+        const int height = taps.height, place = place_of(digit);
+        const uint4* next = find(digit);
+        const bool is_there = window.single && (place == 0 ? there[0] : there[1]) == digit;
+        u32 address = from;
+        int phase = 0, slice = 0;
 #pragma unroll 1
-    for (int row = 0; row < height; row += APART * GROUP) {
-#pragma unroll 1
-        for (int slice = 0; slice < window.slices; ++slice) {
-            if (!window.are_there()) {
+        for (int row = 0; row < height;) {
+            if (phase == 0 && !is_there) {
                 __syncthreads();
-                load_matrices(matrices, all_matrices, height - row);
-                all_matrices += APART * GROUP * WARP;
+                load_matrices(matrices[place], next, height - row);
+                next += APART * GROUP * WARP;
                 wait_for_copies();
                 __syncthreads();
             }
-            u32 address = from + row * window.pitch + slice * 32;
-#pragma unroll 1
-            for (int phase = 0; phase < GROUP; ++phase, address += window.pitch) {
-                const int left = height - row - phase;
-                if (left > GROUP) add_rows<APART>(sums, matrices.words + phase * APART, address, window.pitch);
-                else if (left > 0) add_rows<1>(sums, matrices.words + phase * APART, address, window.pitch);
-            }
+            const int left = height - row - phase;
+            add_rows(sums, matrices[place].words + phase * APART, address, window.pitch, left > GROUP);
+            address += window.pitch;
+            ++phase;
+            if (phase < GROUP && left > 1) continue;
+            phase = 0;
+            if (++slice == window.slices) slice = 0, row += APART * GROUP;
+            address = from + row * window.pitch + slice * 32;
         }
-    }
-}
-
-// Each sum becomes what `change` makes of it.
-template <typename Change>
-DEVICE void change_each(Sums& sums, Change change) {
-#pragma unroll
-    for (int r = 0; r < GROUPS; ++r)
-#pragma unroll
-        for (int j = 0; j < PRODUCTS; ++j)
-#pragma unroll
-            for (int k = 0; k < 4; ++k) sums[r][j][k] = change(sums[r][j][k]);
-}
-
-// The sums of a warp, to which `start` is added.
-DEVICE void sum_up(Sums& sums, const CudaconvTaps& taps, const Window& window, const uint4* all_matrices,
-                   Matrices* matrices, u32 from, int start) {
-    const int first = window.digits == 1 ? start : 0;
-    change_each(sums, [&](int) { return first; });
-#pragma unroll 1
-    for (int digit = 0; digit < window.digits; ++digit) {
-        const int added = digit + 1 == window.digits ? start : 0;
-        if (digit > 0) change_each(sums, [&](int sum) { return static_cast<int>(sum * 256u + added); });
-        add_products(sums, taps, window, all_matrices, matrices[window.are_there() ? digit : 0], from);
-    }
-}
-
-// --- 3. Codes ------------------------------------------------------------------------------------
-
-// The weights in the order of the canonical evaluation and results that are computed by them, as many as there is room
-// for at a time.
-struct alignas(16) Doubts {
-    u32 count;
-    // Where results are, row by row; then their codes.
-    u16 places[MOST_DOUBTS];
-
-    // They lie behind, lines of whole fours.
-    __device__ __forceinline__ float4* weights() { return reinterpret_cast<float4*>(this + 1); }
-    __device__ __forceinline__ const float4* weights() const { return reinterpret_cast<const float4*>(this + 1); }
-
-    __device__ __forceinline__ void load_weights(const CudaconvConvolveLaunch& launch) {
-        const CudaconvTaps& taps = launch.kernels[0];
-        const int fours = line_of(taps.width) / 4 * taps.height;
-#pragma unroll 1
-        for (int i = threadIdx.x; i < fours; i += THREADS)
-            copy_later<sizeof(float4)>(weights() + i, launch.weights + i * sizeof(float4));
+        if (place == 0) there[0] = digit;
+        else there[1] = digit;
     }
 };
 
-// The code at the centre of a window of samples of which the first is at `samples`, computed in the canonical order.
-DEVICE u32 canonical_code(const Doubts& doubts, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel,
-                          const u8* samples, int pitch) {
-    const CudaconvTaps& taps = launch.kernels[0];
-    const int fours = line_of(taps.width) / 4, rows = taps.height;
-    const u32 shift = reinterpret_cast<size_t>(samples) % WORD * 8;
-    const u32* words = reinterpret_cast<const u32*>(samples - shift / 8);
-    // A whole number, so all differences are.
-    const float zero = WHOLE + channel.zero;
-    const float4* weights = doubts.weights();
-    float sum = 0.0f;
+// Digits of which sums with samples of 16 bits are rounded.
+constexpr int ROUNDED = 3;
+
+// The sums of a warp.
+template <typename Sample>
+DEVICE void sum_up(Sums& sums, Digits& digits, u32 from, int plane_bytes) {
+    constexpr int BYTES = sizeof(Sample);
+    const int count = digits.window.digits;
+    const bool rounded = BYTES == 2 && count == ROUNDED;
+    // Products are worth 256 to the power of the sum of the places of both digits. Those that are worth least are
+    // left out where others are rounded.
+    const int steps = rounded ? count : count + BYTES - 1;
+    int worth = rounded ? 1 : steps - 1, byte = BYTES - 1, step = 1;
+    const auto change_each = [&](auto change) {
+#pragma unroll
+        for (int r = 0; r < GROUPS; ++r)
+#pragma unroll
+            for (int j = 0; j < PRODUCTS; ++j)
+#pragma unroll
+                for (int k = 0; k < 4; ++k) sums[r][j][k] = change(sums[r][j][k]);
+    };
+    change_each([](int) { return 0; });
 #pragma unroll 1
-    for (int row = 0; row < rows; ++row, words += pitch / WORD, weights += fours) {
-        u32 word = words[0];
-#pragma unroll 4
-        for (int i = 0; i < fours; ++i) {
-            // Weights behind the last are zero, and samples are finite numbers.
-            const u32 next = words[i + 1], codes = __funnelshift_r(word, next, shift);
-            const float4 four = weights[i];
-            const auto value = [&](u32 which) { return __uint_as_float(__byte_perm(codes, 0x4b000000u, which)) - zero; };
-            sum = fmaf(four.x, value(0x7650), sum);
-            sum = fmaf(four.y, value(0x7651), sum);
-            sum = fmaf(four.z, value(0x7652), sum);
-            sum = fmaf(four.w, value(0x7653), sum);
-            word = next;
-        }
+    while (true) {
+        if (BYTES == 1 || static_cast<u32>(worth - byte) < static_cast<u32>(count))
+            digits.add_products(sums, worth - byte, from + byte * plane_bytes);
+        if (--byte >= 0) continue;
+        if (step++ == steps) break;
+        byte = BYTES - 1;
+        worth += rounded ? 1 : -1;
+        const u32 by = rounded ? 1 : 256, half = rounded ? 128 : 0, shift = rounded ? 8 : 0;
+        if (BYTES == 1) change_each([&](int sum) { return static_cast<int>(sum * 256u); });
+        else change_each([&](int sum) { return static_cast<int>(sum * by + half) >> shift; });
     }
-    return round_to_code(divided(launch, sum) + channel.offset, 255.0f);
 }
 
 // The next group of sums moves up, so that the code for one is there once.
@@ -471,273 +205,201 @@ DEVICE void move_up(Sums& sums) {
             for (int i = 0; i < 4; ++i) sums[k][j][i] = sums[k + 1][j][i];
 }
 
-// Replaces the samples of a warp's tile of a plane, whose first result of a thread is at `to`, by the codes of sums that
-// are the sums of the products with the weights themselves.
-DEVICE void store_whole(Sums& sums, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel, u8* to,
-                        int pitch) {
-    const auto code = [&](int sum) {
-        return round_to_code(divided(launch, __int2float_rn(sum)) + channel.offset, 255.0f);
+// --- Codes ---------------------------------------------------------------------------------------
+
+// Stores two neighbouring codes, a plane for each byte of their samples.
+template <typename Sample>
+DEVICE void store_two(u8* to, int plane_bytes, const CudaconvFrame& frame, u32 first, u32 second) {
+    if constexpr (sizeof(Sample) == 1) {
+        *reinterpret_cast<u16*>(to) = __byte_perm(first, second, 0x0040);
+    } else {
+        const u32 two = lowered(frame, __byte_perm(first, second, 0x5410));
+        *reinterpret_cast<u16*>(to) = __byte_perm(two, 0, 0x4420);
+        *reinterpret_cast<u16*>(to + plane_bytes) = __byte_perm(two, 0, 0x4431);
+    }
+}
+
+// What 1 / divisor is more than its nearest float32.
+DEVICE float rest_of_reciprocal(const CudaconvConvolveLaunch& launch) {
+    return fmaf(-launch.reciprocal, launch.divisor, 1.0f) * launch.reciprocal;
+}
+
+// Replaces the samples of a warp's tile of a plane by the codes of sums, `start` added, that are those of the products
+// with the weights themselves. The divisor and what is added are whole numbers: results lie in the middle between two codes or
+// so far from it that no rounding matters, and those in the middle are exact, as twice the quotient is then.
+DEVICE void store_whole(Sums& sums, int start, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel,
+                        u8* plane, int pitch) {
+    u8* to = plane + row_of(0) * pitch + column_of(0);
+    const float rest = rest_of_reciprocal(launch);
+    const auto code = [&](int whole) {
+        const float sum = __int2float_rn(whole + start), value = fmaf(sum, launch.reciprocal, sum * rest) + channel.offset;
+        return __float_as_uint(fminf(fmaxf(value, 0.0f), 255.0f) + WHOLE);
     };
 #pragma unroll 1
     for (int r = 0; r < GROUPS; ++r, to += GROUP * pitch) {
 #pragma unroll
         for (int j = 0; j < PRODUCTS; ++j) {
             const int (&sum)[4] = sums[0][j];
-            *reinterpret_cast<u16*>(to + j * OUTPUTS) = code(sum[0]) | code(sum[2]) << 8;
-            *reinterpret_cast<u16*>(to + pitch + j * OUTPUTS) = code(sum[1]) | code(sum[3]) << 8;
+            store_two<u8>(to + j * OUTPUTS, 0, launch.frame, code(sum[0]), code(sum[2]));
+            store_two<u8>(to + pitch + j * OUTPUTS, 0, launch.frame, code(sum[1]), code(sum[3]));
         }
         move_up(sums);
     }
 }
 
-// Codes of a thread: two columns of a row, of the next row, for each product.
-using Codes = u32[GROUPS][PRODUCTS];
-
-// The codes nearest to what becomes of sums. Also tells which could be others in the canonical order: a bit for each,
-// group by group.
-DEVICE u32 find_codes(Codes& codes, Sums& sums, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel) {
+// Stores the codes nearest to what becomes of sums with `start` added. Also tells which could be others in the canonical
+// order: a bit for each, group by group.
+template <typename Sample>
+DEVICE u32 store_nearest(Sums& sums, int start, const CudaconvConvolveLaunch& launch, float offset, u8* codes) {
+    const CudaconvFrame& frame = launch.frame;
+    const float largest = sizeof(Sample) == 1 ? 255.0f : frame.max_code;
     u32 doubtful = 0;
+    // Of digits that are the weights themselves all sums are exact, as in `store_whole`.
+    const bool exact = sizeof(Sample) == 2 && launch.digits != ROUNDED;
+    const float rest = exact ? rest_of_reciprocal(launch) * power_of_two(-spare_bits(frame)) : 0.0f;
     const bool decisive = launch.tolerance != 0.0f;
     const float most = 0.5f - launch.tolerance;
 #pragma unroll 1
     for (int r = 0; r < GROUPS; ++r) {
-        float values[PRODUCTS][4];
+        u32 codes_of_four[PRODUCTS][4];
+        u32 bits = 0;
 #pragma unroll
         for (int j = 0; j < PRODUCTS; ++j)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float value = fmaf(__int2float_rn(sums[0][j][i]), launch.factor, channel.offset);
-                values[j][i] = fminf(fmaxf(value, 0.0f), 255.0f);
+                const float sum = __int2float_rn(sums[0][j][i] + start);
+                float value;
+                if (sizeof(Sample) == 2) value = fmaf(sum, launch.factor, sum * rest) + offset;
+                else value = fmaf(sum, launch.factor, offset);
+                value = fminf(fmaxf(value, 0.0f), largest);
+                const float code = value + WHOLE;
+                if (fabsf(value - (code - WHOLE)) > most) bits |= 1u << 4 * j + i;
+                codes_of_four[j][i] = __float_as_uint(code);
             }
-        if (decisive) {
-#pragma unroll
-            for (int j = 0; j < PRODUCTS; ++j)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const float nearest = (values[j][i] + WHOLE) - WHOLE;
-                    if (fabsf(values[j][i] - nearest) > most) doubtful |= 1u << (4 * j + i) << r * RESULTS;
-                }
-        }
+        if (decisive) doubtful |= bits << r * RESULTS;
         move_up(sums);
+        const int row = row_of(r * RESULTS);
 #pragma unroll
         for (int j = 0; j < PRODUCTS; ++j) {
-            const auto code = [&](int i) { return __float_as_uint(values[j][i] + WHOLE); };
-            const u32 first = __byte_perm(code(0), code(2), 0x0040), second = __byte_perm(code(1), code(3), 0x0040);
-#pragma unroll
-            for (int k = 0; k + 1 < GROUPS; ++k) codes[k][j] = codes[k + 1][j];
-            codes[GROUPS - 1][j] = __byte_perm(first, second, 0x5410);
+            const u32 (&four)[4] = codes_of_four[j];
+            const int column = column_of(4 * j);
+            store_two<Sample>(codes + code_place(row, column), PLANE, frame, four[0], four[2]);
+            store_two<Sample>(codes + code_place(row + 1, column), PLANE, frame, four[1], four[3]);
         }
     }
     return doubtful;
 }
 
-// Where a result of a thread lies among those of its block, row by row. It has two columns of two rows of each product.
-DEVICE int place_of(int result) {
-    const int warp = threadIdx.x / WARP;
-    const int row = (warp / ACROSS * GROUPS + result / RESULTS) * GROUP + lane() % 4 * 2 + result % 2;
-    const int column = (warp % ACROSS * PRODUCTS + result / 4 % PRODUCTS) * OUTPUTS + lane() / 4 * 2 + result / 2 % 2;
-    return row * WIDTH + column;
-}
-
-// The last two bits of codes, a bit for each result of a thread.
-struct Endings {
-    u32 low = 0, high = 0;
-};
-
-// The codes of `doubtful` results in the canonical order. `samples` is the first sample that the first output of the
-// block needs. All threads of the block take part.
-DEVICE Endings decide(u32 doubtful, Doubts& doubts, const CudaconvConvolveLaunch& launch,
-                      const CudaconvChannel& channel, const u8* samples, int pitch) {
-    Endings endings;
-    while (__syncthreads_or(doubtful != 0)) {
-        if (threadIdx.x == 0) doubts.count = 0;
-        __syncthreads();
-        const u32 first = doubtful != 0 ? atomicAdd(&doubts.count, __popc(doubtful)) : 0;
-        u32 left = doubtful;
-#pragma unroll 1
-        for (u32 i = first; left != 0 && i < MOST_DOUBTS; ++i, left &= left - 1) doubts.places[i] = place_of(__ffs(left) - 1);
-        __syncthreads();
-        const int count = min(doubts.count, MOST_DOUBTS);
-#pragma unroll 1
-        for (int i = threadIdx.x; i < count; i += THREADS) {
-            const int place = doubts.places[i];
-            const u8* from = samples + place / WIDTH * pitch + place % WIDTH;
-            doubts.places[i] = canonical_code(doubts, launch, channel, from, pitch);
-        }
-        __syncthreads();
-#pragma unroll 1
-        for (u32 i = first; doubtful != left; ++i, doubtful &= doubtful - 1) {
-            const u32 code = doubts.places[i], bit = doubtful & -doubtful;
-            if (code & 1) endings.low |= bit;
-            if (code & 2) endings.high |= bit;
-        }
-    }
-    return endings;
-}
-
-// Replaces the samples of a tile of a plane by the codes of `sums`. All threads of the block take part.
-DEVICE void replace(Sums& sums, Doubts& doubts, const CudaconvConvolveLaunch& launch, const CudaconvChannel& channel,
-                    u8* plane, int before, int pitch) {
-    const int first = place_of(0);
-    u8* to = plane + first / WIDTH * pitch + first % WIDTH;
-    if (launch.factor == 0.0f) {
-        __syncthreads();
-        store_whole(sums, launch, channel, to, pitch);
-        return;
-    }
-    Codes codes;
-    u32 doubtful = find_codes(codes, sums, launch, channel);
-    const Endings endings = decide(doubtful, doubts, launch, channel, plane + before, pitch);
-#pragma unroll
-    for (int r = 0; r < GROUPS; ++r, to += GROUP * pitch)
-#pragma unroll
-        for (int j = 0; j < PRODUCTS; ++j) {
-            *reinterpret_cast<u16*>(to + j * OUTPUTS) = static_cast<u16>(codes[r][j]);
-            *reinterpret_cast<u16*>(to + pitch + j * OUTPUTS) = static_cast<u16>(codes[r][j] >> 16);
-        }
-    // They are right or neighbours of what is right.
-#pragma unroll 1
-    for (; doubtful != 0; doubtful &= doubtful - 1) {
-        const int result = __ffs(doubtful) - 1, place = place_of(result);
-        u8& code = plane[place / WIDTH * pitch + place % WIDTH];
-        const u32 apart = (endings.low >> result & 1 | (endings.high >> result & 1) << 1) - code & 3;
-        code = static_cast<u8>(apart == 3 ? code - 1 : code + apart);
-    }
-}
-
-// --- 4. Rows -------------------------------------------------------------------------------------
-
-// Units that lie in the picture.
-template <int CHANNELS>
-DEVICE void write_units(const Channels& channels, int pitch, int x0, int y0) {
-    const CudaconvJob& job = channels.job;
-    const CudaconvChannel& first = channels.at(0);
-    constexpr int ACROSS_TILE = WIDTH / UNIT;
-    bool copied = false;
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) copied = copied || channels.at(c).action == CUDACONV_COPY;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < ACROSS_TILE * HEIGHT; i += THREADS) {
-        const int row = i / ACROSS_TILE, column = i % ACROSS_TILE * UNIT;
-        const int x = x0 + column, y = y0 + row;
-        if (x + UNIT > static_cast<int>(job.width) || y >= static_cast<int>(job.height)) continue;
-        Unit<CHANNELS> unit;
-        if (copied) {
-            unit.read(first.input + (static_cast<u32>(y) * first.input_stride + x * CHANNELS));
-            split(unit.words[0]);
-            split(unit.words[1]);
-        }
-        const u8* plane = channels.tile + row * pitch + column;
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) {
-            if (channels.is_filtered(c)) {
-                const uint2 two = *reinterpret_cast<const uint2*>(plane);
-                unit.words[0][c] = two.x, unit.words[1][c] = two.y;
-                plane += channels.plane_bytes;
-            } else if (channels.at(c).action == CUDACONV_FILL) {
-                unit.words[0][c] = unit.words[1][c] = channels.at(c).fill * 0x01010101u;
-            }
-        }
-        join(unit.words[0]);
-        join(unit.words[1]);
-        unit.write(first.output + (static_cast<u32>(y) * first.output_stride + x * CHANNELS));
-    }
-}
-
-// The ends of rows that are no whole units.
-DEVICE void write_ends(const Channels& channels, int pitch, int count, int x0, int y0) {
-    const int width = channels.job.width, height = channels.job.height;
-    const int begin = width / UNIT * UNIT;
-    if (begin < x0 || begin >= x0 + WIDTH) return;
-    const u8* plane = channels.tile + begin - x0;
-#pragma unroll 1
-    for (int c = 0; c < count; ++c) {
-        const CudaconvChannel& channel = channels.at(c);
-#pragma unroll 1
-        for (int i = threadIdx.x; i < HEIGHT * UNIT; i += THREADS) {
-            const int x = begin + i % UNIT, row = i / UNIT;
-            if (x >= width || y0 + row >= height) continue;
-            if (channels.is_filtered(c)) write_sample(output_at(channel, x, y0 + row), plane[row * pitch + i % UNIT]);
-            else copy_or_fill<u8>(channels.frame, channel, x, y0 + row);
-        }
-        if (channels.is_filtered(c)) plane += channels.plane_bytes;
-    }
-}
-
 // --- A tile --------------------------------------------------------------------------------------
 
-DEVICE void filter(const Channels& channels, int count, const CudaconvConvolveLaunch& launch, const Window& window,
-                   const uint4* all_matrices, Matrices* matrices, Doubts& doubts) {
-    const CudaconvTaps& taps = launch.kernels[0];
+template <typename Sample, bool NEAR>
+DEVICE void filter(const Channels<Sample>& channels, int count, const CudaconvConvolveLaunch& launch, Digits& digits,
+                   Doubts& doubts, u8* codes) {
+    const Window& window = digits.window;
     const int warp = threadIdx.x / WARP;
     const int column = warp % ACROSS * PRODUCTS * OUTPUTS, row = warp / ACROSS * GROUPS * GROUP;
-    const int before = window.left - static_cast<int>(taps.width / 2);
+    const int before = window.left - static_cast<int>(digits.taps.width / 2);
+    const int plane_bytes = channels.plane_bytes, pitch = window.pitch;
     u8* plane = channels.tile;
 #pragma unroll 1
     for (int c = 0; c < count; ++c) {
         if (!channels.is_filtered(c)) continue;
         const CudaconvChannel& channel = channels.at(c);
-        const int start = -static_cast<int>(channel.zero) * launch.sum_of_digits;
-        const u8* from = plane + (row + lane() % GROUP) * window.pitch + column + lane() / GROUP * OUTPUTS;
+        const u8* from = plane + (row + lane() % GROUP) * pitch + column + lane() / GROUP * OUTPUTS;
+        int start = 0;
+        float offset = channel.offset;
+        if (sizeof(Sample) == 2 && window.digits == ROUNDED) {
+            const float sum = static_cast<float>(launch.sum_of_digits) * launch.factor;
+            offset = fmaf(-channel.zero, sum * power_of_two(spare_bits(launch.frame) - 8 * ROUNDED), offset);
+        } else {
+            start = -static_cast<int>(channel.zero) * launch.sum_of_digits;
+            if (sizeof(Sample) == 2) start <<= spare_bits(launch.frame);
+        }
         Sums sums;
-        sum_up(sums, taps, window, all_matrices, matrices, static_cast<u32>(__cvta_generic_to_shared(from)), start);
-        replace(sums, doubts, launch, channel, plane, before, window.pitch);
-        plane += channels.plane_bytes;
+        sum_up<Sample>(sums, digits, static_cast<u32>(__cvta_generic_to_shared(from)), plane_bytes);
+        // All have read the samples, or the matrices that the codes replace.
+        __syncthreads();
+        if constexpr (NEAR) {
+            digits.forget();
+            const u32 doubtful = store_nearest<Sample>(sums, start, launch, offset, codes);
+            if (launch.tolerance != 0.0f)
+                decide<Sample>(doubtful, doubts, launch, channel, plane + before, pitch, plane_bytes, codes);
+            else __syncthreads();
+#pragma unroll
+            for (int byte = 0; byte < static_cast<int>(sizeof(Sample)); ++byte)
+                copy_codes(plane + byte * plane_bytes, codes + byte * PLANE, pitch);
+        } else {
+            store_whole(sums, start, launch, channel, plane, pitch);
+        }
+        plane += channels.bytes();
     }
     __syncthreads();
 }
 
-extern __shared__ uint4 shared[];
-
-#ifdef CONVOLVE_MATRIX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    convolve_matrix_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
+// The tile of a block, with `shared` of what the host grants.
+template <typename Sample, bool NEAR>
+DEVICE void convolve(const CudaconvConvolveLaunch& launch, uint4* shared) {
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
     if (blockIdx.x >= job.tiles_across) return;
     const int x0 = blockIdx.x * WIDTH, y0 = (blockIdx.y - job.first_tile_row) * HEIGHT;
     const Window window(launch);
+    const CudaconvTaps& taps = launch.kernels[0];
     Matrices* matrices = reinterpret_cast<Matrices*>(shared);
     Positions& positions = *reinterpret_cast<Positions*>(matrices + window.room());
     u8* tile = reinterpret_cast<u8*>(&positions + 1);
-    // They are there if there can be any.
+    // Codes take the first place of matrices, which are not needed any more then.
+    u8* codes = reinterpret_cast<u8*>(matrices);
     Doubts& doubts = *reinterpret_cast<Doubts*>(tile);
-    if (launch.tolerance != 0.0f) {
-        doubts.load_weights(launch);
-        tile = reinterpret_cast<u8*>(doubts.weights() + line_of(launch.kernels[0].width) / 4 * launch.kernels[0].height);
+    const int fours = line_of(taps.width) / 4 * taps.height;
+    if (NEAR && launch.tolerance != 0.0f) {
+        doubts.begin(launch);
+        tile = reinterpret_cast<u8*>(doubts.weights() + fours);
     }
-    Channels channels = {frame, job, 0, tile, window.pitch * window.rows};
+    Channels<Sample> channels = {frame, job, 0, tile, window.pitch * window.rows};
     // The matrices lie behind the weights.
-    const CudaconvTaps& taps = launch.kernels[0];
-    const uint4* all_matrices = reinterpret_cast<const uint4*>(launch.weights) + line_of(taps.width) / 4 * taps.height;
-    if (window.are_there())
-        for (int digit = 0; digit < window.digits; ++digit)
-            load_matrices(matrices[digit], all_matrices + digit * (APART * GROUP * WARP), taps.height);
-    const bool inside = is_inside(job, x0 - window.left, y0 - window.above, window.columns, window.rows);
-    if (!inside) positions.find(channels, window, x0 - window.left, y0 - window.above);
+    Digits digits = {taps, window, reinterpret_cast<const uint4*>(launch.weights) + fours, matrices, {-1, -1}};
+    if (sizeof(Sample) == 2 && window.digits == ROUNDED) digits.begin(0, 1);
+    else digits.begin(window.digits - 1, window.digits - 2);
+    const int x = x0 - window.left, y = y0 - window.above;
+    const bool inside = is_inside(job, x, y, window.columns, window.rows);
+    if (!inside) positions.find(frame, job, window, x, y);
     // All channels of a packed job at once, else one after the other.
     const int count = job.packed ? job.channel_count : 1;
+    const int bytes = count * sizeof(Sample), unit = bytes == 1 ? UNIT : places_at_once(bytes);
 #pragma unroll 1
     for (; channels.first < static_cast<int>(job.channel_count); channels.first += count) {
         __syncthreads();
-        const int x = x0 - window.left, y = y0 - window.above;
-        switch (count) {
-            case 1: load_units<1>(channels, window, positions, x, y, inside); break;
-            case 2: load_units<2>(channels, window, positions, x, y, inside); break;
-            case 3: load_units<3>(channels, window, positions, x, y, inside); break;
-            default: load_units<4>(channels, window, positions, x, y, inside);
-        }
-        if (!inside) gather_words(channels, window, positions, count, x);
+        load(channels, window, positions, bytes, x, y, inside);
+        if (!inside) gather_words(channels, window, positions, count, unit, x);
         wait_for_copies();
         __syncthreads();
-        filter(channels, count, launch, window, all_matrices, matrices, doubts);
-        switch (count) {
-            case 1: write_units<1>(channels, window.pitch, x0, y0); break;
-            case 2: write_units<2>(channels, window.pitch, x0, y0); break;
-            case 3: write_units<3>(channels, window.pitch, x0, y0); break;
-            default: write_units<4>(channels, window.pitch, x0, y0);
-        }
-        write_ends(channels, window.pitch, count, x0, y0);
+        filter<Sample, NEAR>(channels, count, launch, digits, doubts, codes);
+        write(channels, window.pitch, bytes, x0, y0);
+        write_ends(channels, window.pitch, count, unit, x0, y0);
     }
+}
+
+extern __shared__ uint4 shared[];
+
+// Blocks of a multiprocessor: with more, registers do not suffice.
+#ifdef CONVOLVE_MATRIX_U8
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
+    convolve_matrix_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
+    convolve<u8, false>(launch, shared);
+}
+#endif
+
+#ifdef CONVOLVE_MATRIX_NEAR_U8
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
+    convolve_matrix_near_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
+    convolve<u8, true>(launch, shared);
+}
+#endif
+
+#ifdef CONVOLVE_MATRIX_U16
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
+    convolve_matrix_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
+    convolve<u16, true>(launch, shared);
 }
 #endif

@@ -57,6 +57,10 @@ fn full_kernels_of_every_shape() {
         (gst_video::VideoFormat::Bgra, 203, 35),
         (gst_video::VideoFormat::Gbr, 193, 33),
         (gst_video::VideoFormat::I420, 387, 66),
+        (gst_video::VideoFormat::P01010le, 402, 82),
+        (gst_video::VideoFormat::I42010le, 387, 66),
+        (gst_video::VideoFormat::Y44410le, 61, 37),
+        (gst_video::VideoFormat::I42012le, 150, 66),
     ] {
         let layout = support::layout(format, width, height);
         for (turn, &(across, down)) in shapes.iter().enumerate() {
@@ -95,6 +99,7 @@ fn results_between_two_codes() {
         (gst_video::VideoFormat::Gray8, 397, 71),
         (gst_video::VideoFormat::Nv12, 150, 66),
         (gst_video::VideoFormat::Rgba, 203, 35),
+        (gst_video::VideoFormat::P01010le, 150, 66),
     ] {
         let layout = support::layout(format, width, height);
         for tail in ["0.00000001", "-0.00000003", "0.0000004"] {

@@ -10,7 +10,7 @@ use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operat
 use crate::filter::spec::{Border, Distance, Precision};
 use matrix_units::{by_bands, by_halves, by_matrices, by_rough_bands};
 
-pub use matrix_units::bands;
+pub use matrix_units::{bands, samples};
 
 /// Of the kernels that look weights up.
 const LARGEST_TABLE_RADIUS: usize = 8;
@@ -72,10 +72,10 @@ pub fn kernel(
         (_, Algorithm::Naive) => (ConvolveNaiveU8, ConvolveNaiveU16),
         (_, Algorithm::Fft) if fft_obstacle(layout, job).is_some() => return None,
         (Operation::Correlate(_), Algorithm::Fft) => return Some(ConvolveFft),
-        (_, Algorithm::Tile) => (
-            by_bands(layout, job, capability).unwrap_or(ConvolveTileU8),
-            ConvolveTileU16,
-        ),
+        (_, Algorithm::Tile) => match by_bands(layout, job, capability) {
+            Some(kernel) => return Some(kernel),
+            None => (ConvolveTileU8, ConvolveTileU16),
+        },
         (operation, Algorithm::Separable) if is_separable(operation) => (
             small_separable(layout, job, capability).unwrap_or(SeparableU8),
             by_slabs(layout, job).unwrap_or(SeparableU16),

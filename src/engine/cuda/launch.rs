@@ -121,6 +121,7 @@ impl Launches {
                 first.operation == job.operation
                     && first.border == job.border
                     && is_whole(first) == is_whole(job)
+                    && choose::samples(&plan.layout, first) == choose::samples(&plan.layout, job)
                     && kernel(first) == kernel(job)
             });
             match same {
@@ -206,7 +207,8 @@ impl Launches {
                 )
             }
             Weights::Bands => {
-                let digits = add_digits(parameter, kernel, &job.operation)?;
+                let samples = choose::samples(&self.plan.layout, job);
+                let digits = add_digits(parameter, kernel, &job.operation, samples)?;
                 plain.chain(digits).collect()
             }
             Weights::Spectrum => {

@@ -34,6 +34,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::ConvolveNaiveU8 => file!("convolve_naive_u8"),
         Module::ConvolveNaiveU16 => file!("convolve_naive_u16"),
         Module::ConvolveMatrixU8 => file!("convolve_matrix_u8"),
+        Module::ConvolveMatrixNearU8 => file!("convolve_matrix_near_u8"),
+        Module::ConvolveMatrixU16 => file!("convolve_matrix_u16"),
         Module::ConvolveFft => file!("convolve_fft"),
         Module::ConvolveTileU8 => file!("convolve_tile_u8"),
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),

@@ -37,6 +37,9 @@ fn cycles(kernel: &str, method: &str, format: &str) -> Option<f64> {
         // convolve_matrix.cu: 15 products of 128 outputs, for each of two digits the second time; there 28
         // instructions decide what is in doubt, beside 26.
         ("custom15x15", "auto", "GRAY8" | "NV12" | "RGBA") => 15.0 / 4.0 * 6.8 * samples,
+        // Of both bytes of samples, and of both with three digits but once.
+        ("custom15x15", "auto", "P010_10LE") => 2.0 * 15.0 / 4.0 * 6.8 * samples,
+        ("fractions15x15", "auto", "P010_10LE") => 5.0 * 15.0 / 4.0 * 6.8 * samples,
         ("fractions15x15", "auto", "GRAY8" | "NV12" | "RGBA") => 54.0 * samples,
         // bilateral_u8.cu: 149 or 709 lookups and the reads of samples, a column for 8 outputs.
         ("bilateral-r7", "auto", "GRAY8") => 149.0 * 4.0 + 35.0 * 4.0,

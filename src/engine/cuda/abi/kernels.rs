@@ -111,6 +111,8 @@ modules! {
     ConvolveNaiveU8 = "convolve_naive_u8",
     ConvolveNaiveU16 = "convolve_naive_u16",
     ConvolveMatrixU8 = "convolve_matrix_u8",
+    ConvolveMatrixNearU8 = "convolve_matrix_near_u8",
+    ConvolveMatrixU16 = "convolve_matrix_u16",
     ConvolveFft = "convolve_fft",
     ConvolveTileU8 = "convolve_tile_u8",
     ConvolveTileU16 = "convolve_tile_u16",
@@ -152,6 +154,8 @@ impl Module {
     pub fn needed_capability(self) -> (u32, u32) {
         match self {
             Module::ConvolveMatrixU8
+            | Module::ConvolveMatrixNearU8
+            | Module::ConvolveMatrixU16
             | Module::SeparableMatrixU8
             | Module::SeparableMatrixDividedU8
             | Module::SeparableHalfU8
@@ -219,12 +223,17 @@ kernels! {
     ConvolveNaiveU16 = "convolve_naive_u16", ConvolveNaiveU16, Convolve, Device, 256, Samples(32), [8];
     /// Whole numbers, one kernel that is not separable, with sums below 2^24, on the matrix units, without
     /// premultiplication; what lies beyond the edge is a code value, zero levels are whole, jobs lie in rows of bytes
-    /// without gaps, whose addresses and strides are multiples of 16.
+    /// without gaps, whose addresses and strides are multiples of 16. The divisor is a whole number and so is twice what
+    /// is added, both so small that no [rounding](super::band::quotients_decide) can matter.
     ConvolveMatrixU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
-    /// The same function with other weights, which it needs as they are, too, for what they decide.
-    ConvolveMatrixNearU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
-    /// The same function with other weights, rounded to two digits.
-    ConvolveMatrixRoughU8 = "convolve_matrix_u8", ConvolveMatrixU8, Convolve, Bands, 128, Samples(128), [32];
+    /// Other weights, divisors and offsets. It needs weights as they are, too, for what they decide.
+    ConvolveMatrixNearU8 = "convolve_matrix_near_u8", ConvolveMatrixNearU8, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with weights rounded to two digits.
+    ConvolveMatrixRoughU8 = "convolve_matrix_near_u8", ConvolveMatrixNearU8, Convolve, Bands, 128, Samples(128), [32];
+    /// As the first, of up to two channels that are packed.
+    ConvolveMatrixU16 = "convolve_matrix_u16", ConvolveMatrixU16, Convolve, Bands, 128, Samples(128), [32];
+    /// The same function with other weights, divisors and offsets.
+    ConvolveMatrixNearU16 = "convolve_matrix_u16", ConvolveMatrixU16, Convolve, Bands, 128, Samples(128), [32];
     /// By Fourier transforms, not canonical: one kernel of a radius up to 24, without premultiplication; a tile is
     /// what is right of a rectangle.
     ConvolveFft = "convolve_fft", ConvolveFft, Convolve, Spectrum, 256, Right, [64];
@@ -416,17 +425,27 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let positions = (64 + 2 * MAX_RADIUS + 4) + (64 + 2 * MAX_RADIUS);
             1024 + (positions / 2).next_multiple_of(4) + tile + means
         }
-        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
-            // Matrices, of two digits where they are few, positions of columns and rows, and a plane of bytes for
+        ConvolveMatrixU8
+        | ConvolveMatrixNearU8
+        | ConvolveMatrixRoughU8
+        | ConvolveMatrixU16
+        | ConvolveMatrixNearU16 => {
+            // Matrices, of two digits where they are few, positions of columns and rows, and planes of bytes for
             // each channel.
             let few = band::slices(width) == 1 && 2 * radius.1 < 16;
             let matrices = 16 * 32 * 4 * if few { 2 } else { 1 };
             let positions = (128 + 2 * MAX_RADIUS) + (32 + 2 * MAX_RADIUS);
             let pitch = 128 + 32 * band::slices(width) - 16;
-            let planes = (1 + needs.others) * pitch * rows / 4;
+            let bytes = match kernel {
+                ConvolveMatrixU16 | ConvolveMatrixNearU16 => 2,
+                _ => 1,
+            };
+            let planes = (1 + needs.others) * bytes * pitch * rows / 4;
             let in_doubt = match kernel {
-                // What is in doubt, the weights, and a word that is read behind the last sample.
-                ConvolveMatrixNearU8 => 128 + line_length(width) * (2 * radius.1 + 1) + 4,
+                // What is in doubt, the weights, and words that are read behind the last sample.
+                ConvolveMatrixNearU8 | ConvolveMatrixNearU16 => {
+                    128 + line_length(width) * (2 * radius.1 + 1) + 8
+                }
                 _ => 0,
             };
             matrices + (positions / 2).next_multiple_of(4) + planes + in_doubt

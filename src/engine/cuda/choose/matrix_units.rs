@@ -1,6 +1,6 @@
 //! Which kernel on the matrix units computes a correlation.
 
-use crate::engine::cuda::abi::band::{Bands, MOST_OFFSET};
+use crate::engine::cuda::abi::band::{Bands, Samples, quotients_decide};
 use crate::engine::cuda::abi::halves::{self, MOST_GAIN};
 use crate::engine::cuda::abi::matrix::{self, MATRIX_SUM};
 use crate::engine::cuda::abi::{Kernel, Needs};
@@ -73,11 +73,16 @@ pub fn by_halves(
 
 /// The kernel on the matrix units that computes `job`, if it is not separable and its weights have few digits.
 pub fn by_bands(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
-    let kernels = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixNearU8];
+    let kernels = match layout.sample {
+        Sample::U8 => [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixNearU8],
+        Sample::U16Le { .. } | Sample::U16Be => {
+            [Kernel::ConvolveMatrixU16, Kernel::ConvolveMatrixNearU16]
+        }
+    };
     one_of_bands(&kernels, layout, job, capability)
 }
 
-/// The same with weights that may be rounded to digits.
+/// The same of bytes, with weights that may be rounded to digits.
 pub fn by_rough_bands(
     algorithm: Algorithm,
     layout: &Layout,
@@ -85,7 +90,7 @@ pub fn by_rough_bands(
     capability: Capability,
 ) -> Option<Kernel> {
     let kernels = [Kernel::ConvolveMatrixU8, Kernel::ConvolveMatrixRoughU8];
-    (algorithm == Algorithm::Tile)
+    (algorithm == Algorithm::Tile && layout.sample == Sample::U8)
         .then(|| one_of_bands(&kernels, layout, job, capability))
         .flatten()
 }
@@ -99,45 +104,76 @@ fn one_of_bands(
     let Operation::Correlate(kernel) = &job.operation else {
         return None;
     };
-    let filtered = (job.actions.iter()).filter(|action| matches!(action, Action::Filter { .. }));
-    let whole_levels = (job.actions.iter()).all(|action| match action {
-        Action::Filter { zero, .. } => zero.fract() == 0.0,
-        Action::Copy | Action::Fill(_) => true,
-    });
+    let bytes = layout.sample.bytes();
+    let packed = job.group.is_packed(bytes);
+    let filtered = || {
+        job.actions.iter().filter_map(|action| match *action {
+            Action::Filter { zero, offset, .. } => Some((zero, offset)),
+            Action::Copy | Action::Fill(_) => None,
+        })
+    };
     let needs = Needs {
-        others: match job.group.is_packed(1) {
-            true => filtered.count().saturating_sub(1),
+        others: match packed {
+            true => filtered().count().saturating_sub(1),
             false => 0,
         },
         ..Needs::default()
     };
-    let can = layout.sample == Sample::U8
-        && is_in_rows(layout, job)
+    let can = is_in_rows(layout, job)
+        && (!packed || job.group.channels.len() * bytes <= 4)
         && !job.premultiply
         && edge_is_code(layout, job)
-        && whole_levels;
-    let small_offsets = (job.actions.iter()).all(|action| match action {
-        Action::Filter { offset, .. } => offset.abs() <= MOST_OFFSET,
-        Action::Copy | Action::Fill(_) => true,
-    });
+        && filtered().all(|(zero, _)| zero.fract() == 0.0);
+    let samples = samples(layout, job);
+    let takes = |by_bands: Kernel| {
+        filtered().all(|(_, offset)| match by_bands {
+            Kernel::ConvolveMatrixU8 | Kernel::ConvolveMatrixU16 => {
+                quotients_decide(kernel.divisor, offset, samples)
+            }
+            _ => offset.abs() <= samples.most_offset(),
+        })
+    };
     let mut kernels = kernels.iter().copied().filter(|_| can);
-    kernels.find(|by_bands| {
+    kernels.find(|&by_bands| {
         capability >= by_bands.module().needed_capability()
             && by_bands.fits(radius(&job.operation), needs)
-            && (*by_bands == Kernel::ConvolveMatrixU8 || small_offsets)
-            && bands(*by_bands, kernel).is_some()
+            && takes(by_bands)
+            && bands(by_bands, kernel, samples).is_some()
     })
 }
 
-/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of 8-bit samples.
-pub fn bands(kernel: Kernel, correlation: &Correlation) -> Option<Bands> {
+/// What `job` sums up.
+pub fn samples(layout: &Layout, job: &Job) -> Samples {
+    let middle = layout.max_code().div_ceil(2) as f32;
+    let keeps_constants = match &job.operation {
+        Operation::Correlate(kernel) => kernel.taps.sum() as f32 == kernel.divisor,
+        _ => false,
+    };
+    let from_the_middle = (job.actions.iter()).all(|action| match *action {
+        Action::Filter { zero, .. } => zero == middle,
+        Action::Copy | Action::Fill(_) => true,
+    });
+    Samples {
+        max_code: layout.max_code(),
+        bytes: layout.sample.bytes(),
+        centred: layout.sample != Sample::U8 && keeps_constants && from_the_middle,
+    }
+}
+
+/// The weights of `correlation` as digits with which `kernel` finds its results, of sums of `samples`.
+pub fn bands(kernel: Kernel, correlation: &Correlation, samples: Samples) -> Option<Bands> {
     let Taps::Full { weights, .. } = &correlation.taps else {
         return None;
     };
+    let divisor = correlation.divisor;
     match kernel {
-        Kernel::ConvolveMatrixU8 => Bands::whole(weights),
-        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, correlation.divisor),
-        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, correlation.divisor),
+        Kernel::ConvolveMatrixU8 | Kernel::ConvolveMatrixU16 => {
+            Bands::whole(weights, divisor, samples)
+        }
+        Kernel::ConvolveMatrixNearU8 | Kernel::ConvolveMatrixNearU16 => {
+            Bands::near(weights, divisor, samples)
+        }
+        Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, divisor),
         _ => None,
     }
 }

@@ -353,7 +353,7 @@ fn full_kernels_have_no_separable_way() {
     };
     assert_eq!(
         kernels(Format::P01010le, &custom_of_five),
-        [ConvolveTileU16; 2]
+        [ConvolveMatrixU16; 2]
     );
     assert_eq!(launched(Format::Yuy2, &custom_of_five), [ConvolveTileU8; 2]);
     let naive = FilterSpec {

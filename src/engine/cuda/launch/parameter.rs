@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::engine::cuda::abi::band::Samples;
 use crate::engine::cuda::abi::halves::{Matrices, Reach};
 use crate::engine::cuda::abi::{self, Form, Kernel, slabs};
 use crate::engine::cuda::choose;
@@ -200,8 +201,8 @@ pub fn matrices(operation: &Operation) -> Vec<u32> {
     }
 }
 
-/// The digits of the weights of `operation` as the matrix units take them for `kernel`, which was chosen for it. Says
-/// in `parameter` what they mean.
+/// The digits of the weights of `operation`, on `samples`, as the matrix units take them for `kernel`, which was chosen
+/// for it. Says in `parameter` what they mean.
 ///
 /// # Errors
 /// Where the kernel has no digits for such weights.
@@ -209,12 +210,13 @@ pub fn add_digits(
     parameter: &mut Parameter,
     kernel: Kernel,
     operation: &Operation,
+    samples: Samples,
 ) -> Result<Vec<u32>, String> {
     let (Parameter::Convolve(launch), Operation::Correlate(correlation)) = (parameter, operation)
     else {
         return Ok(Vec::new());
     };
-    let bands = choose::bands(kernel, correlation);
+    let bands = choose::bands(kernel, correlation, samples);
     let bands = bands.ok_or_else(|| format!("{} has no such weights", kernel.name()))?;
     launch.digits = bands.digits as u32;
     launch.sum_of_digits = bands.sum();

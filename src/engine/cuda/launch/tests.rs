@@ -63,7 +63,8 @@ fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matric
         1.0, -2.0, 3.0, 0.0, 4.0, 5.0, 6.0, 0.0, 7.0, 8.0, 10.0, 0.0f32,
     ];
     let weights = [1.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0];
-    let bands = abi::band::Bands::whole(&weights).expect("whole numbers");
+    let bands =
+        abi::band::Bands::whole(&weights, 42.0, abi::band::Samples::BYTES).expect("whole numbers");
     let table = bands.table(3);
     let expected: Vec<u32> = (lines.map(f32::to_bits).into_iter()).chain(table).collect();
     assert_eq!(launches.weights(), expected);

@@ -554,13 +554,15 @@ fn check_linear(launch: &ConvolveLaunch) {
     }
 }
 
-/// Ends the process unless all are whole numbers from -128 to 127 whose sums with bytes float32 holds.
-/// Digits of `weights` that are those of a launch.
+/// Digits of `weights`; ends the process unless they are those of a launch.
 fn check_digits(kernel: Kernel, launch: &ConvolveLaunch, weights: &[f32]) -> Bands {
+    let samples = limits::summed_up(launch);
     let bands = match kernel {
-        Kernel::ConvolveMatrixNearU8 => Bands::near(weights, launch.divisor),
+        Kernel::ConvolveMatrixNearU8 | Kernel::ConvolveMatrixNearU16 => {
+            Bands::near(weights, launch.divisor, samples)
+        }
         Kernel::ConvolveMatrixRoughU8 => Bands::rough(weights, launch.divisor),
-        _ => Bands::whole(weights),
+        _ => Bands::whole(weights, launch.divisor, samples),
     };
     let Some(bands) = bands else {
         violation!("weights of too many digits");

@@ -3,12 +3,12 @@
 
 use super::launch::Filter;
 use super::linear::{kernels, lines, weight_count};
-use crate::abi::band::MOST_OFFSET;
+use crate::abi::band::{Samples, quotients_decide};
 use crate::abi::matrix::most_radius;
 use crate::abi::slabs;
 use crate::abi::{
-    Channel, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, Taps, action, border,
-    direct3, distance, fourier, packed, sample,
+    Channel, ConvolveLaunch, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, Taps,
+    action, border, direct3, distance, fourier, packed, sample,
 };
 use crate::violation;
 
@@ -34,6 +34,8 @@ fn takes_words(kernel: Kernel) -> bool {
             | BilateralFastLowestU16
             | ConvolveNaiveU16
             | ConvolveTileU16
+            | ConvolveMatrixU16
+            | ConvolveMatrixNearU16
             | SeparableU16
             | Direct3U16
             | Direct3MagnitudeU16
@@ -150,7 +152,11 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(!needs.premultiplied, "premultiplication");
         }
         // Its weights are looked at where its matrices are.
-        ConvolveMatrixU8 | ConvolveMatrixNearU8 | ConvolveMatrixRoughU8 => {
+        ConvolveMatrixU8
+        | ConvolveMatrixNearU8
+        | ConvolveMatrixRoughU8
+        | ConvolveMatrixU16
+        | ConvolveMatrixNearU16 => {
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(filter.is_full(), "separable kernels");
             unless(!needs.premultiplied, "premultiplication");
@@ -160,9 +166,21 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
             unless(whole, "such zero levels");
-            let small = filtered(frame).all(|(_, _, channel)| channel.offset.abs() <= MOST_OFFSET);
-            unless(kernel == ConvolveMatrixU8 || small, "such an offset");
-            unless(in_rows_of_bytes(frame), "such rows");
+            if let Filter::Linear(launch) = filter {
+                let samples = summed_up(launch);
+                let possible = filtered(frame).all(|(_, _, channel)| match kernel {
+                    ConvolveMatrixU8 | ConvolveMatrixU16 => {
+                        quotients_decide(launch.divisor, channel.offset, samples)
+                    }
+                    _ => channel.offset.abs() <= samples.most_offset(),
+                });
+                unless(possible, "such an offset or divisor");
+                let few =
+                    |job: &Job| job.packed == 0 || job.channel_count * samples.bytes as u32 <= 4;
+                let few = frame.jobs[..frame.job_count as usize].iter().all(few);
+                unless(few, "so many packed channels");
+                unless(in_rows(frame, samples.bytes as u32), "such rows");
+            }
         }
         SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8
         | SeparableU8R16 | SeparableMagnitudeU8 | SeparableU16R4 | SeparableU16R8
@@ -286,9 +304,28 @@ fn edge_is_code(frame: &Frame, concerns: impl Fn(&Job, usize) -> bool) -> bool {
         || filtered(frame).all(|(job, index, channel)| !concerns(job, index) || is_code(channel))
 }
 
+/// What a kernel by digits sums up.
+pub fn summed_up(launch: &ConvolveLaunch) -> Samples {
+    let frame = &launch.frame;
+    let max_code = frame.max_code as u32;
+    let words = frame.sample != sample::U8;
+    let middle = max_code.div_ceil(2) as f32;
+    let from_the_middle = filtered(frame).all(|(_, _, channel)| channel.zero == middle);
+    Samples {
+        max_code,
+        bytes: if words { 2 } else { 1 },
+        centred: words && launch.sum == launch.divisor && from_the_middle,
+    }
+}
+
 /// Whether all samples are bytes without others in between but those of their packed job, and rows begin
 /// at multiples of 16.
 fn in_rows_of_bytes(frame: &Frame) -> bool {
+    in_rows(frame, 1)
+}
+
+/// The same of samples of so many bytes.
+fn in_rows(frame: &Frame, bytes: u32) -> bool {
     (frame.jobs[..frame.job_count as usize].iter()).all(|job| {
         let channels = &job.channels[..job.channel_count as usize];
         let first = &channels[0];
@@ -300,7 +337,7 @@ fn in_rows_of_bytes(frame: &Frame) -> bool {
         };
         let rows = |channel: &Channel| {
             job.packed == 1
-                || (channel.step == 1 && (channel.input | channel.output).is_multiple_of(16))
+                || (channel.step == bytes && (channel.input | channel.output).is_multiple_of(16))
         };
         (first.input | first.output).is_multiple_of(16)
             && (job.height == 1 || strides.is_multiple_of(16))

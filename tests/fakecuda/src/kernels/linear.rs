@@ -2,7 +2,7 @@
 
 use super::image::Picture;
 use crate::abi::band::Bands;
-use crate::abi::{ConvolveLaunch, Taps, line_length, slabs};
+use crate::abi::{ConvolveLaunch, Taps, line_length, sample, slabs};
 
 /// A linear filter, with its weights where the kernel reads them.
 pub struct Linear<'a> {
@@ -27,7 +27,8 @@ impl<'a> Linear<'a> {
     /// Sum (or magnitude of two sums) by divisor of every sample, row by row.
     pub fn filter(&self, picture: &Picture, width: usize, height: usize) -> Vec<f32> {
         let divisor = self.launch.divisor;
-        if self.launch.factor != 0.0 && self.launch.tolerance == 0.0 {
+        let of_bytes = self.launch.frame.sample == sample::U8;
+        if of_bytes && self.launch.factor != 0.0 && self.launch.tolerance == 0.0 {
             return self.by_digits(&self.launch.kernels[0], picture, width, height);
         }
         let sums = |taps: &Taps| self.sums(taps, picture, width, height);

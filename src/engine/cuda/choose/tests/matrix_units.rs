@@ -70,11 +70,23 @@ fn full_kernels_go_to_the_matrix_units() {
     // Of sums up to 2^24 every digit counts, of others as many as decide.
     let large = |weight: i32| custom(&format!("1 2 3; 4 5 6; 7 8 {weight}"));
     assert_eq!(kernels(Format::Gray8, &large(128)), [ConvolveMatrixU8]);
-    assert_eq!(kernels(Format::Gray8, &large(65_700)), [ConvolveMatrixU8]);
-    assert_eq!(
-        kernels(Format::Gray8, &large(65_800)),
-        [ConvolveMatrixNearU8]
-    );
+    assert_eq!(kernels(Format::Gray8, &large(15_000)), [ConvolveMatrixU8]);
+    // Divided by more, or what is no whole number, or with a fraction added.
+    let near = [ConvolveMatrixNearU8];
+    assert_eq!(kernels(Format::Gray8, &large(65_700)), near);
+    assert_eq!(kernels(Format::Gray8, &large(65_800)), near);
+    let divided = |divisor| FilterSpec {
+        divisor,
+        ..small.clone()
+    };
+    assert_eq!(kernels(Format::Gray8, &divided(7.0)), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Gray8, &divided(7.5)), near);
+    let biased = |bias| FilterSpec {
+        bias,
+        ..small.clone()
+    };
+    assert_eq!(kernels(Format::Gray8, &biased(0.5)), [ConvolveMatrixU8]);
+    assert_eq!(kernels(Format::Gray8, &biased(0.3)), near);
     // What is added to luma alone leaves too little of a float32.
     let raised = FilterSpec {
         bias: 100_000.0,
@@ -106,6 +118,34 @@ fn full_kernels_go_to_the_matrix_units() {
         ..largest
     };
     assert_eq!(kernels(Format::Rgba, &with_alpha), [ConvolveTileU8]);
+}
+
+#[test]
+fn full_kernels_of_words_go_to_the_matrix_units() {
+    let custom = |matrix: &str| FilterSpec {
+        matrix: matrix.parse().ok(),
+        ..of(Custom)
+    };
+    let whole = custom("1 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1");
+    let fractions = custom("0.1234567 2 3 4 6; 7 8 10 11 12; 1 0 2 0 1");
+    for format in [
+        Format::P01010le,
+        Format::I42010le,
+        Format::Y44410le,
+        Format::I42012le,
+    ] {
+        let of_whole = kernels(format, &whole);
+        assert!(of_whole.iter().all(|kernel| *kernel == ConvolveMatrixU16));
+        let near = kernels(format, &fractions);
+        assert!(near.iter().all(|kernel| *kernel == ConvolveMatrixNearU16));
+    }
+    // 16 bits, of which float32 itself leaves most open; four packed channels; older devices.
+    assert_eq!(kernels(Format::Gray16Le, &fractions), [ConvolveTileU16]);
+    assert_eq!(kernels(Format::Rgba64Le, &whole), [ConvolveTileU16]);
+    assert_eq!(
+        kernels_on((7, 5), Format::P01010le, (64, 48), &whole),
+        [ConvolveTileU16; 2]
+    );
 }
 
 /// The kernels of the jobs of a plan for 64x48 pixels with `precision=fp16`.

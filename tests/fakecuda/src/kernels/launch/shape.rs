@@ -65,10 +65,12 @@ impl Launch {
 pub(super) fn variant(kernel: Kernel, filter: &Filter) -> Kernel {
     use Kernel::*;
     match (kernel, filter) {
-        (ConvolveMatrixU8, Filter::Linear(launch)) if launch.tolerance != 0.0 => {
-            ConvolveMatrixNearU8
+        (ConvolveMatrixNearU8, Filter::Linear(launch)) if launch.tolerance == 0.0 => {
+            ConvolveMatrixRoughU8
         }
-        (ConvolveMatrixU8, Filter::Linear(launch)) if launch.factor != 0.0 => ConvolveMatrixRoughU8,
+        (ConvolveMatrixU16, Filter::Linear(launch)) if launch.tolerance != 0.0 => {
+            ConvolveMatrixNearU16
+        }
         (SeparableU8R2, Filter::Linear(launch)) => match launch.kernels[0].width {
             0..=5 => SeparableU8R2,
             6..=7 => SeparableU8R3,
