@@ -12,7 +12,8 @@
 // it alike: 74 and 81 µs for 1080p RGBA at 1.98 GHz on 132 multiprocessors. Measured on an H200: 118 µs, of which 19 are the
 // launch, tiles and results (radius 0); 0.78 instructions a cycle. Without reading the samples of a pair before
 // they are needed: 122; 4 rows a thread: 121; 6: 119; packed samples in the tile: 5 more.
-// single: channels of words with a weight of their own; the exponentials bound it.
+// single: channels of words with a weight of their own; the exponentials bound it. Measured: 114 µs for 1080p of 16 bits
+// with radius 7, 18 of them with radius 0; 8 rows a thread: 107 to 111.
 //
 // A block of 128 threads computes 32 columns by 16 or 32 rows.
 #include "bilateral.cuh"
