@@ -107,9 +107,9 @@ fn means_of_rectangles_have_a_kernel_of_their_own() {
     assert_eq!(of_turing, [BoxU8]);
     assert_eq!(kernels(Format::Bgr, &of_radius(9)), [BoxU8]);
     assert_eq!(kernels(Format::Gray8, &of(Box3)), [Direct3DividedU8]);
-    assert_eq!(kernels(Format::Gray16Le, &of_radius(9)), [SeparableU16]);
+    assert_eq!(kernels(Format::Gray16Le, &of_radius(9)), [SeparableU16R16]);
     // With samples of others in between.
-    assert_eq!(kernels(Format::Yuy2, &of_radius(9)), [SeparableU8; 2]);
+    assert_eq!(kernels(Format::Yuy2, &of_radius(9)), [SeparableU8R16; 2]);
     for other in [
         FilterSpec {
             border: Border::Wrap,
@@ -123,6 +123,10 @@ fn means_of_rectangles_have_a_kernel_of_their_own() {
             divisor: 360.0,
             ..of_radius(9)
         },
+    ] {
+        assert_eq!(kernels(Format::Rgba, &other), [SeparableU8R16]);
+    }
+    for other in [
         FilterSpec {
             border: Border::Constant,
             border_value: 0.5,
@@ -300,7 +304,7 @@ fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
     };
     assert_eq!(
         launched(Format::Uyvy, &radius_of_8),
-        [SeparableU8R7, SeparableU8R7]
+        [SeparableU8R8, SeparableU8R8]
     );
     assert_eq!(
         launched(Format::Uyvy, &of(Bilateral)),
