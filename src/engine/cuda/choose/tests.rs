@@ -123,6 +123,10 @@ fn means_of_rectangles_have_a_kernel_of_their_own() {
             divisor: 360.0,
             ..of_radius(9)
         },
+    ] {
+        assert_eq!(kernels(Format::Rgba, &other), [SeparableU8R16]);
+    }
+    for other in [
         FilterSpec {
             border: Border::Constant,
             border_value: 0.5,

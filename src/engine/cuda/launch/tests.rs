@@ -166,11 +166,11 @@ fn weights_are_filled_up_to_what_a_kernel_takes() {
     assert_eq!(radius, (4, 4));
     let taps = launch_of_five.kernels[0];
     assert_eq!((taps.width, taps.height, taps.separable), (9, 9, 1));
-    // Times what makes code values floats, and the latter over the divisor, 256.
+    // In other units, and those down divided by 256.
     let line = [0.0, 0.0, 1.0, 4.0, 6.0, 4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
-    let across = line.map(|weight| weight * 117f32.exp2());
-    let down = line.map(|weight| weight * 24f32.exp2() / 256.0);
-    assert_eq!(launch_of_five.inline_weights[..24], [across, down].concat());
+    let (across, down) = (2f32.powi(117), 2f32.powi(24 - 8));
+    let lines = [line.map(|w| w * across), line.map(|w| w * down)];
+    assert_eq!(launch_of_five.inline_weights[..24], lines.concat());
     // Separable whole numbers as their products.
     let (radius, launch_of_three) = launch(gst_video::VideoFormat::Gray16Le, Preset::SobelX);
     assert_eq!(radius, (1, 1));
