@@ -26,14 +26,19 @@ fn cycles(kernel: &str, method: &str, format: &str) -> Option<f64> {
         _ => return None,
     };
     Some(match (kernel, method, format) {
-        // rows.cu: 3 x 3 taps of samples of 16 bits, and 7 + 7.
+        // rows.cu: 3 x 3 taps of samples of 16 bits.
         ("gauss3" | "sobel" | "emboss", "auto", "P010_10LE") => 20.0 * samples,
-        ("gauss7", "auto", "P010_10LE") => 40.0 * samples,
+        // separable_slabs.cu: a multiply-add for each tap across and down, and 20 others.
+        ("gauss7", "auto", "P010_10LE") => (14.0 + 20.0) * samples,
+        ("gauss15", "auto", _) => (30.0 + 20.0) * samples,
         // direct3.cu, for one kernel and for two.
         ("gauss3" | "emboss", "auto", _) => 18.0 * samples,
-        ("sobel", "auto", _) => 30.0 * samples,
+        ("sobel", "auto", _) => 20.0 * samples,
         // separable_matrix.cu: 32 products and 250 instructions for 1024 samples.
         ("gauss7", "auto", _) => 9.0 * samples,
+        // separable_half.cu: 310 and 330 instructions for 1024 samples, 40 and 56 of them products of 6 cycles each.
+        ("gauss7", "fp16", _) => 10.0 * samples,
+        ("gauss15", "fp16", _) => 11.0 * samples,
         // convolve_matrix.cu: 15 products of 128 outputs, for each of two digits the second time; there 28
         // instructions decide what is in doubt, beside 26.
         ("custom15x15", "auto", "GRAY8" | "NV12" | "RGBA") => 15.0 / 4.0 * 6.8 * samples,

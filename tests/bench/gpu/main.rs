@@ -347,10 +347,12 @@ fn in_halves(
         height,
         ..
     } = **layout;
-    figures.add(
+    let bound = bounds::seconds(engine, name, "fp16", format, width as u32 * height as u32);
+    figures.add_with_bound(
         format!("kernel/{name}/fp16/{format}/{width}x{height}"),
         microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
         "us",
         Some(microseconds(floor)),
+        bound.map(|bound| microseconds(floor).max(1e6 * bound)),
     );
 }
