@@ -122,7 +122,7 @@ fn alone_changes_of_caps() {
                 let pushed = pads.src.push(numbered_as(&caps, 1));
                 assert_eq!(pushed, Ok(gst::FlowSuccess::Ok));
             }
-            pads.wait_buffers(1);
+            pads.wait_buffers(2);
             pads.forget();
             drop(pads.messages());
         });
