@@ -47,6 +47,8 @@ typedef unsigned long long cudaconv_u64;
 #define CUDACONV_LINEAR_WEIGHTS 272
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
+/* Means of alpha below one part of this many count as none. */
+#define CUDACONV_TRANSPARENT 1048576
 
 /* Channel.action */
 #define CUDACONV_COPY 0   /* the sample as it is stored, all its bits */

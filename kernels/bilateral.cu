@@ -64,7 +64,8 @@ struct Set {
         return pixel;
     }
 
-    // The weighted sums of differences from the centre.
+    // The weighted sums of differences from the centre; of premultiplied values themselves, as differences cancel out where
+    // alpha is small.
     struct Sums {
         float values[CHANNELS] = {};
         float alpha = 0.0f;
@@ -87,18 +88,19 @@ struct Set {
         }
         const float weight = exp2_approximate(fmaf(color, squared, space));
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) sums.values[c] = fmaf(weight, differences[c], sums.values[c]);
-        if (PREMULTIPLIED) sums.alpha = fmaf(weight, pixel.alpha - centre.alpha, sums.alpha);
+        for (int c = 0; c < CHANNELS; ++c)
+            sums.values[c] = fmaf(weight, PREMULTIPLIED ? pixel.values[c] : differences[c], sums.values[c]);
+        if (PREMULTIPLIED) sums.alpha = fmaf(weight, pixel.alpha, sums.alpha);
         sums.weights += weight;
     }
 
     __device__ __forceinline__ void write(int x, int y, const Pixel& centre, const Sums& sums) const {
         if (x >= static_cast<int>(job.width) || y >= static_cast<int>(job.height)) return;
-        const float alpha_mean = centre.alpha + __fdiv_rn(sums.alpha, sums.weights);
+        const float opacity = PREMULTIPLIED ? __fdiv_rn(sums.alpha, sums.weights) : 0.0f;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
-            float mean = centre.values[c] + __fdiv_rn(sums.values[c], sums.weights);
-            if (PREMULTIPLIED) mean = unpremultiplied(mean, alpha_mean);
+            const float mean = PREMULTIPLIED ? unpremultiplied(sums.values[c], sums.alpha, opacity)
+                                             : centre.values[c] + __fdiv_rn(sums.values[c], sums.weights);
             write_result<Sample>(launch.frame, channel(c), x, y, mean);
         }
     }

@@ -80,11 +80,13 @@ struct Table {
     static constexpr int HEIGHT = ROWS * COUNT, THREADS = COUNT * WARP;
     // Samples across a tile with its halo: whole words of bytes.
     static constexpr int PITCH = WIDTH + 2 * RADIUS;
+    // Rows that the last band reads and does not use.
+    static constexpr int SPARE = (BAND - RADIUS % BAND) % BAND;
 
     float weights[256][WARP];
     // By |dx| and |dy|.
     float space[RADIUS + 1][RADIUS + 1];
-    alignas(8) u16 samples[HEIGHT + 2 * RADIUS][PITCH];
+    alignas(8) u16 samples[HEIGHT + 2 * RADIUS + SPARE][PITCH];
 };
 
 // Exponents of windows up to this radius are in the launch.

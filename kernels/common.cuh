@@ -190,8 +190,10 @@ DEVICE float divided(const CudaconvConvolveLaunch& launch, float sum) {
 // Of a gradient, with the sums of both kernels.
 DEVICE float magnitude(float x, float y) { return __fsqrt_rn(fmaf(y, y, __fmul_rn(x, x))); }
 
-// A colour from its premultiplied mean and the mean of alpha.
-DEVICE float unpremultiplied(float colour, float alpha) { return alpha > 0.0f ? __fdiv_rn(colour, alpha) : 0.0f; }
+// A colour from sums of it, premultiplied, and of alpha, whose mean is `opacity`.
+DEVICE float unpremultiplied(float colour, float alpha, float opacity) {
+    return opacity * CUDACONV_TRANSPARENT >= 1.0f ? __fdiv_rn(colour, alpha) : 0.0f;
+}
 
 // --- Tiles in shared memory ----------------------------------------------------------------------
 

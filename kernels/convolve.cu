@@ -95,7 +95,7 @@ DEVICE void naive(const CudaconvConvolveLaunch& launch) {
             const auto product = [&](int u, int v) {
                 return __fmul_rn(value_at<Sample>(frame, job, channel, u, v), value_at<Sample>(frame, job, alpha, u, v));
             };
-            result = unpremultiplied(result_at(launch, product, x, y), alpha_mean);
+            result = unpremultiplied(result_at(launch, product, x, y), alpha_mean, alpha_mean);
         } else {
             result = result_at(launch, [&](int u, int v) { return value_at<Sample>(frame, job, channel, u, v); }, x, y);
         }
@@ -462,7 +462,7 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, Shared& shared) {
                 results[o] = divided(launch, results[o]);
                 float& mean = means[h * TILE_WIDTH + o];
                 if (n < 0) mean = results[o];
-                if (premultiply) results[o] = unpremultiplied(results[o], mean);
+                if (premultiply) results[o] = unpremultiplied(results[o], mean, mean);
             }
             write_row<Sample>(launch, job, channel, results, x0 + x, y0 + y + h);
         }

@@ -151,7 +151,7 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch, float* shared) {
             for (int p = 0; p < PAIR; ++p) {
                 float result = divided(launch, sums[h][p]);
                 if (n < 0) means[h][p] = result;
-                if (premultiply) result = unpremultiplied(result, means[h][p]);
+                if (premultiply) result = unpremultiplied(result, means[h][p], means[h][p]);
                 if (x + p < static_cast<int>(job.width) && y + h < static_cast<int>(job.height))
                     write_result<Sample>(frame, channel, x + p, y + h, result);
             }

@@ -30,6 +30,8 @@ mod resources;
 mod timeline;
 mod truth;
 
+#[path = "../gpu/alpha.rs"]
+mod engine_alpha;
 #[path = "../gpu/bands.rs"]
 mod engine_bands;
 #[path = "../gpu/exact.rs"]
@@ -48,6 +50,8 @@ mod engine_ladder;
 mod engine_levels;
 #[path = "../gpu/memory.rs"]
 mod engine_memory;
+#[path = "../gpu/slabs.rs"]
+mod engine_slabs;
 
 use engine_exact as exact;
 

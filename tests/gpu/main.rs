@@ -1,6 +1,7 @@
 //! The CUDA engine on a GPU: its bytes against those of the CPU engine, its memory, its overlap.
 //! Without a driver every test says so and passes; with `CUDACONV_GPU=required` it fails instead.
 
+mod alpha;
 mod bands;
 mod exact;
 mod flow;

@@ -186,7 +186,7 @@ pub fn level_frame(
 }
 
 /// A frame of the bytes that `byte` gives for an offset of a plane and a place in it.
-fn frame_of(
+pub fn frame_of(
     layout: &Layout,
     byte: impl Fn(usize, usize) -> u8,
     (input, input_shape): (Memory, Shape),

@@ -16,6 +16,8 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const LINEAR_WEIGHTS: usize = 272;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
+/// Means of alpha below one part of this many count as none.
+pub const TRANSPARENT: usize = 1 << 20;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
 pub const DIRECT3_SUM: usize = 16;
 /// Most taps per axis of a bilateral by levels.

@@ -156,7 +156,9 @@ impl Bands {
             Some(whole) => whole.dividing(weights, divisor, samples)?,
             None => Bands::fewest(weights, divisor, samples)?,
         };
-        (bands.tolerance <= LARGEST_TOLERANCE).then_some(bands)
+        (0.0..=LARGEST_TOLERANCE)
+            .contains(&bands.tolerance)
+            .then_some(bands)
     }
 
     /// Whole numbers whose quotients may be rounded otherwise than the canonical ones.
@@ -250,7 +252,7 @@ impl Bands {
             1 => 0.0,
             _ => {
                 let left_out = 255.0 * 128.0 * weights.len() as f64;
-                f64::from(self.factor) * (0.5 + 0.5 / 256.0 + left_out / f64::from(1 << 24))
+                f64::from(self.factor.abs()) * (0.5 + 0.5 / 256.0 + left_out / f64::from(1 << 24))
             }
         };
         SECOND_ORDER * (of_sums + of_digits) + error_of_codes(weights, divisor, samples)
@@ -525,7 +527,13 @@ mod tests {
 
     #[test]
     fn results_of_words_are_within_the_tolerance() {
-        for (depth, count, centred) in [(10, 225, true), (10, 225, false), (12, 9, true)] {
+        for (depth, count, centred, sign) in [
+            (10, 225, true, 1.0),
+            (10, 225, false, 1.0),
+            (10, 225, false, -1.0),
+            (12, 9, true, 1.0),
+            (12, 9, true, -1.0),
+        ] {
             let samples = Samples {
                 max_code: (1 << depth) - 1,
                 bytes: 2,
@@ -533,7 +541,7 @@ mod tests {
             };
             let number = |at: usize| (at * 2_654_435_761 % 1009) as f32 / 1009.0 - 0.3;
             let weights: Vec<f32> = (0..count).map(number).collect();
-            let divisor = weights.iter().sum::<f32>();
+            let divisor = sign * weights.iter().sum::<f32>();
             let bands = Bands::near(&weights, divisor, samples).expect("it is possible");
             assert_eq!(bands.digits, 3);
             let spare = 16 - depth;

@@ -53,6 +53,7 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(Direct3Plane, offset);
     same!(Direct3Launch, planes);
     same!(FastLaunch, weights);
+    assert_eq!(defined("TRANSPARENT"), TRANSPARENT);
     // All parameters of a kernel together.
     assert!(size_of::<BilateralLaunch>().max(size_of::<ConvolveLaunch>()) <= 4096);
 }

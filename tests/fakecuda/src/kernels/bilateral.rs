@@ -1,7 +1,7 @@
 //! The bilateral.
 
 use super::image::Picture;
-use crate::abi::{BilateralLaunch, distance};
+use crate::abi::{BilateralLaunch, TRANSPARENT, distance};
 
 /// A bilateral, with its exponents where the kernel reads them.
 pub struct Bilateral<'a> {
@@ -36,7 +36,11 @@ impl<'a> Bilateral<'a> {
     }
 
     fn at(&self, inputs: &Inputs, (x, y): (isize, isize)) -> f32 {
-        let (mut sum, mut alpha_sum, mut weights) = (0.0f32, 0.0f32, 1.0f32);
+        // Of premultiplied values themselves, else of differences from the centre.
+        let centre = inputs.own.at(x, y);
+        let mut sum = inputs.alpha.map_or(0.0, |_| centre);
+        let mut alpha_sum = inputs.alpha.map_or(0.0, |alpha| alpha.at(x, y));
+        let mut weights = 1.0f32;
         let colour = match inputs.alpha {
             None => self.launch.color,
             Some(_) => self.launch.color_premultiplied,
@@ -52,18 +56,16 @@ impl<'a> Bilateral<'a> {
             };
             let weight = squared.mul_add(colour, exponent).exp2();
             weights += weight;
-            sum = weight.mul_add(difference(inputs.own), sum);
             if let Some(alpha) = inputs.alpha {
-                alpha_sum = weight.mul_add(difference(alpha), alpha_sum);
+                sum = weight.mul_add(there(inputs.own), sum);
+                alpha_sum = weight.mul_add(there(alpha), alpha_sum);
+            } else {
+                sum = weight.mul_add(difference(inputs.own), sum);
             }
         }
-        let mean = inputs.own.at(x, y) + sum / weights;
-        match inputs
-            .alpha
-            .map(|alpha| alpha.at(x, y) + alpha_sum / weights)
-        {
-            None => mean,
-            Some(alpha) if alpha > 0.0 => mean / alpha,
+        match inputs.alpha {
+            None => centre + sum / weights,
+            Some(_) if alpha_sum / weights * TRANSPARENT as f32 >= 1.0 => sum / alpha_sum,
             Some(_) => 0.0,
         }
     }

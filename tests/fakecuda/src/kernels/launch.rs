@@ -9,7 +9,8 @@ use super::{fast, fourier, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame,
     INLINE_WEIGHTS, Job, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, Parameter,
-    Weights, action, band::Bands, border, distance, line_length, matrix, packed, sample,
+    TRANSPARENT, Weights, action, band::Bands, border, distance, line_length, matrix, packed,
+    sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -186,7 +187,11 @@ impl Launch {
                     if let Some(alpha) = alpha {
                         let divisors = linear.filter(alpha, width, height);
                         for (result, alpha) in results.iter_mut().zip(divisors) {
-                            *result = if alpha > 0.0 { *result / alpha } else { 0.0 };
+                            *result = if alpha * TRANSPARENT as f32 >= 1.0 {
+                                *result / alpha
+                            } else {
+                                0.0
+                            };
                         }
                     }
                     results
