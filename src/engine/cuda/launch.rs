@@ -116,13 +116,14 @@ impl Launches {
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
             let kernel = |job| choose::of(plan, job, capability);
             let is_whole = |job: &Job| job.sums_are_whole(plan.layout.max_code());
+            let samples = |job| choose::samples(&plan.layout, job);
             let same = made.steps.iter_mut().find(|step| {
                 let first = &plan.jobs[step.jobs[0]];
                 first.operation == job.operation
                     && first.border == job.border
                     && is_whole(first) == is_whole(job)
-                    && choose::samples(&plan.layout, first) == choose::samples(&plan.layout, job)
                     && kernel(first) == kernel(job)
+                    && (step.kernel.weights() != Weights::Bands || samples(first) == samples(job))
             });
             match same {
                 Some(step) => step.jobs.push(index),

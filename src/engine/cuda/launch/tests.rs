@@ -48,6 +48,22 @@ fn planes_of_one_operation_share_a_launch_and_copies_join_it() {
     let places: Vec<u64> = jobs.iter().map(|job| job.channels[0].input).collect();
     assert_eq!(places, [1000, 1100, 1200, 1300]);
     assert_eq!((jobs[1].width, jobs[1].height), (17, 9));
+    // Whatever their zero levels.
+    for format in [
+        gst_video::VideoFormat::Nv12,
+        gst_video::VideoFormat::P01010le,
+        gst_video::VideoFormat::I42010le,
+    ] {
+        for kernel in [
+            Preset::Gauss3,
+            Preset::Gauss7,
+            Preset::Emboss,
+            Preset::Sobel,
+        ] {
+            let count = self::launches(format, &spec(kernel)).steps.len();
+            assert_eq!(count, 1, "{format} {kernel:?}");
+        }
+    }
 }
 
 #[test]
