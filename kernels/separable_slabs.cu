@@ -708,7 +708,7 @@ DEVICE void filter(Shared<S>& shared, const Tile<S>& tile, const CudaconvConvolv
                 R::down(totals, shared, place + 1 == S::SLABS ? 0 : place + 1, half, tile.radius, launch);
                 finish(shared, totals, down, half, tile, launch);
             }
-        } else if (tile.passes && slab >= S::BEHIND)
+        } else if (tile.passes && complete < static_cast<u32>(outputs))
             pass_down(shared, down.to, tile, complete);
     }
 }

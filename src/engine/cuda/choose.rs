@@ -432,7 +432,10 @@ fn edge_is_code(layout: &Layout, job: &Job) -> bool {
     let is_code = |action: &Action| match *action {
         Action::Filter { zero, beyond, .. } => {
             let code = zero + beyond;
-            code.fract() == 0.0 && (0.0..=layout.max_code() as f32).contains(&code)
+            // A small fraction is rounded off by the sum.
+            code.fract() == 0.0
+                && code - zero == beyond
+                && (0.0..=layout.max_code() as f32).contains(&code)
         }
         Action::Copy | Action::Fill(_) => true,
     };

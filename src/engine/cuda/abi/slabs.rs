@@ -77,6 +77,7 @@ pub fn takes(across: &[f32], down: &[f32], divisor: f32) -> bool {
         && sums.1 < BEYOND
         && (LEAST..BEYOND - 1).contains(&(down.0 + DOWN - divided))
         && down.1 + DOWN - divided < BEYOND - 1
+        && DOWN - divided < BEYOND - 1
         && least >= LEAST
         && most < BEYOND
 }
@@ -176,6 +177,9 @@ mod tests {
             assert!(!takes(&far, &GAUSS, 1.0), "{far:?}");
         }
         assert!(!takes(&GAUSS, &[1e31, 1.0, 1.0], 1.0));
+        // The units of those down over the divisor are no number.
+        let small = 2f32.powi(-30);
+        assert!(!takes(&[1.5], &[1.5 * small], 2f32.powi(-125)));
         // What is divided would lose its last bits.
         let near = [1e-20, 1.0, 1e-20];
         assert!(takes(&near, &near, 1.0) && takes(&near, &near, 3.0));

@@ -329,6 +329,11 @@ fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
         kernels(Format::Gray8, &constant(Gauss3, 7.5)),
         [SeparableU8]
     );
+    // What a sum with the zero level of 16 rounds off.
+    assert_eq!(
+        kernels(Format::Y444, &constant(Gauss3, 9e-7))[0],
+        SeparableU8
+    );
     // Above the zero level of 16.
     assert_eq!(
         kernels(Format::Y444, &constant(Gauss3, 250.0)),

@@ -298,7 +298,9 @@ fn filtered(frame: &Frame) -> impl Iterator<Item = (&Job, usize, &Channel)> {
 fn edge_is_code(frame: &Frame, concerns: impl Fn(&Job, usize) -> bool) -> bool {
     let is_code = |channel: &Channel| {
         let code = channel.zero + channel.beyond;
-        code.fract() == 0.0 && (0.0..=frame.max_code).contains(&code)
+        code.fract() == 0.0
+            && code - channel.zero == channel.beyond
+            && (0.0..=frame.max_code).contains(&code)
     };
     frame.border != border::CONSTANT
         || filtered(frame).all(|(job, index, channel)| !concerns(job, index) || is_code(channel))
