@@ -100,6 +100,17 @@ pub struct Frames {
     pub tolerance: u32,
 }
 
+impl Frames {
+    /// What `auto` gives, byte for byte.
+    pub fn of_auto(interlaced: bool) -> Frames {
+        Frames {
+            methods: &[Method::Auto],
+            interlaced,
+            tolerance: 0,
+        }
+    }
+}
+
 /// Compares `spec` on one layout by each of the methods that can compute it.
 pub fn compare_by(
     tally: &mut Tally,
@@ -670,11 +681,7 @@ fn rows_of_any_length_of_words_and_packed_422() {
                 border_value: 201.0,
                 ..FilterSpec::default()
             };
-            let frames = Frames {
-                methods: &[Method::Auto],
-                interlaced: turn % 3 == 0,
-                tolerance: 0,
-            };
+            let frames = Frames::of_auto(turn % 3 == 0);
             compare_by(&mut tally, &engines, &spec, layout, frames);
         }
     });
@@ -711,11 +718,7 @@ fn rows_of_any_length_of_means() {
                 },
                 ..FilterSpec::default()
             };
-            let frames = Frames {
-                methods: &[Method::Auto],
-                interlaced: turn % 3 == 0,
-                tolerance: 0,
-            };
+            let frames = Frames::of_auto(turn % 3 == 0);
             compare_by(&mut tally, &engines, &spec, layout, frames);
         }
     });

@@ -1,7 +1,7 @@
 //! Kernels that are not separable, on the matrix units: the GPU's bytes are the CPU's.
 
 use gstcudaconv::filter::FilterSpec;
-use gstcudaconv::filter::spec::{Border, Kernel, Method, Planes};
+use gstcudaconv::filter::spec::{Border, Kernel, Planes};
 
 use crate::exact::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
@@ -11,15 +11,6 @@ fn custom(matrix: &str) -> FilterSpec {
         kernel: Kernel::Custom,
         matrix: Some(matrix.parse().expect("a matrix")),
         ..FilterSpec::default()
-    }
-}
-
-/// What `auto` gives is compared, byte for byte.
-fn same_bytes(interlaced: bool) -> Frames {
-    Frames {
-        methods: &[Method::Auto],
-        interlaced,
-        tolerance: 0,
     }
 }
 
@@ -81,7 +72,7 @@ fn full_kernels_of_every_shape() {
                     &engines,
                     &spec,
                     &layout,
-                    same_bytes(turn % 2 == 1),
+                    Frames::of_auto(turn % 2 == 1),
                 );
             }
         }
@@ -108,7 +99,7 @@ fn results_between_two_codes() {
                 divisor: 1.0,
                 ..custom(&matrix)
             };
-            compare_by(&mut tally, &engines, &spec, &layout, same_bytes(false));
+            compare_by(&mut tally, &engines, &spec, &layout, Frames::of_auto(false));
         }
     }
     tally.report("between two codes");
@@ -126,7 +117,7 @@ fn planes_to_which_different_numbers_are_added() {
             bias,
             ..custom("1 2 3; 4 5 6; 7 8 0.1234567")
         };
-        compare_by(&mut tally, &engines, &spec, &layout, same_bytes(false));
+        compare_by(&mut tally, &engines, &spec, &layout, Frames::of_auto(false));
     }
     tally.report("different biases");
 }

@@ -2,19 +2,10 @@
 
 use gst_video::VideoFormat;
 use gstcudaconv::filter::FilterSpec;
-use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Method, Planes};
+use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Planes};
 
 use crate::exact::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
-
-/// What `auto` gives is compared, byte for byte.
-fn same_bytes(interlaced: bool) -> Frames {
-    Frames {
-        methods: &[Method::Auto],
-        interlaced,
-        tolerance: 0,
-    }
-}
 
 /// Every radius that has a kernel of its own, and some that are filled up; strips and slabs that end anywhere.
 #[test]
@@ -68,7 +59,13 @@ fn fractions_of_every_radius() {
                     ..FilterSpec::default()
                 };
                 let interlaced = turn % 3 == 0;
-                compare_by(&mut tally, &engines, &spec, &layout, same_bytes(interlaced));
+                compare_by(
+                    &mut tally,
+                    &engines,
+                    &spec,
+                    &layout,
+                    Frames::of_auto(interlaced),
+                );
             }
         }
     }
@@ -100,7 +97,13 @@ fn gradients_that_are_divided() {
                     border_value: 201.0,
                     ..FilterSpec::default()
                 };
-                compare_by(&mut tally, &engines, &spec, &layout, same_bytes(index == 1));
+                compare_by(
+                    &mut tally,
+                    &engines,
+                    &spec,
+                    &layout,
+                    Frames::of_auto(index == 1),
+                );
             }
         }
     }
