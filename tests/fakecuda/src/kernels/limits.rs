@@ -121,7 +121,8 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            let packed = (frame.jobs[..frame.job_count as usize].iter()).all(|job| job.packed == 1);
+            let mut jobs = frame.jobs[..frame.job_count as usize].iter();
+            let packed = jobs.all(|job| job.packed == packed::PACKED);
             unless(packed && in_rows_of_bytes(frame), "such rows");
         }
         SeparableHalfU8 | SeparableHalfWideU8 => {
@@ -175,8 +176,9 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                     _ => channel.offset.abs() <= samples.most_offset(),
                 });
                 unless(possible, "such an offset or divisor");
-                let few =
-                    |job: &Job| job.packed == 0 || job.channel_count * samples.bytes as u32 <= 4;
+                let few = |job: &Job| {
+                    job.packed == packed::APART || job.channel_count * samples.bytes as u32 <= 4
+                };
                 let few = frame.jobs[..frame.job_count as usize].iter().all(few);
                 unless(few, "so many packed channels");
                 unless(in_rows(frame, samples.bytes as u32), "such rows");
@@ -338,13 +340,13 @@ fn in_rows(frame: &Frame, bytes: u32) -> bool {
             ..*channel
         };
         let rows = |channel: &Channel| {
-            job.packed == 1
+            job.packed == packed::PACKED
                 || (channel.step == bytes && (channel.input | channel.output).is_multiple_of(16))
         };
         (first.input | first.output).is_multiple_of(16)
             && (job.height == 1 || strides.is_multiple_of(16))
             && channels.iter().all(rows)
-            && (job.packed == 0
+            && (job.packed == packed::APART
                 || channels.len() != 3
                 || channels
                     .iter()
