@@ -64,6 +64,8 @@ struct Shape {
     static constexpr int SUMS = THREADS + 4;
     // Bytes of a row of results.
     static constexpr int RESULTS = THREADS * SIZE;
+    // Whether packed 4:2:2 is taken: see Tile.
+    static constexpr bool TAKES_422 = SIZE == 1 && KERNELS == 1;
 };
 
 template <typename S>
@@ -96,8 +98,15 @@ DEVICE void keep(Shared<S>& shared, Value& value) {
     value = *own;
 }
 
+// Of packed 4:2:2, samples of luma behind the place that others have for the first: windows then begin at multiples of
+// 16 bytes, with the halo of two samples for one of chroma.
+constexpr int LUMA_BEHIND = 8;
+
 // What a block computes: pixels from x0 on of `channels` interleaved channels, the first of them `channel`, of
 // `rows` rows from y0 on.
+//
+// Of packed 4:2:2 a pixel is the four bytes that have a sample of U and V each, and two of luma; these are one channel
+// with twice as many samples. Here U, V and luma are channels 0, 1 and 2.
 template <typename S>
 struct Tile {
     const CudaconvFrame& frame;
@@ -106,6 +115,7 @@ struct Tile {
     int channel, channels;
     int x0, y0;
     int rows, pixels;
+    int width;            // in pixels
     bool filters;         // any channel at all
     bool passes;          // some are copied or filled
     bool aligned_input;   // runs are read at once
@@ -114,16 +124,33 @@ struct Tile {
     bool ragged;          // some results do not fill pieces, or are not written in pieces
 
     __device__ __forceinline__ const CudaconvChannel& first() const { return job.channels[channel]; }
-    __device__ __forceinline__ int width() const { return job.width; }
     __device__ __forceinline__ int height() const { return job.height; }
-    __device__ __forceinline__ int row_bytes() const { return width() * channels * S::SIZE; }
-    // Samples of a row of a channel that are loaded.
+    __device__ __forceinline__ int row_bytes() const { return width * channels * S::SIZE; }
+    // Pixels of a row that are loaded.
     __device__ __forceinline__ int loaded() const { return pixels + 2 * S::HALO; }
+    // Whether it is packed 4:2:2.
+    __device__ __forceinline__ bool halved() const { return S::TAKES_422 && job.packed >= CUDACONV_LUMA_FIRST; }
+    // Whether the first byte of packed 4:2:2 is luma, or else the second.
+    __device__ __forceinline__ int luma() const { return job.packed == CUDACONV_LUMA_SECOND; }
+    __device__ __forceinline__ int lines() const { return halved() ? 3 : channels; }
+    // Of channel c: its place among the interleaved ones, its samples for each pixel, how many of them there are in a row
+    // of the picture, and where the loaded ones begin in a row of samples.
+    __device__ __forceinline__ int place(int c) const { return !halved() ? c : c == 2 ? luma() : 2 * c + 1 - luma(); }
+    __device__ __forceinline__ int times(int c) const { return halved() && c == 2 ? 2 : 1; }
+    __device__ __forceinline__ int samples(int c) const { return times(c) == 2 ? job.width : width; }
+    __device__ __forceinline__ int begin(int c) const { return c * loaded() + (times(c) == 2 ? LUMA_BEHIND : 0); }
+    __device__ __forceinline__ const CudaconvChannel& of(int c) const { return job.channels[channel + place(c)]; }
     __device__ __forceinline__ bool is_filtered(int c) const {
-        return c < channels && job.channels[channel + c].action == CUDACONV_FILTER;
+        return c < lines() && of(c).action == CUDACONV_FILTER;
     }
-    // Of which channel the tile's sample `column` is, those of a channel standing side by side.
-    __device__ __forceinline__ int channel_of(int column) const { return column >> (31 - __clz(pixels)); }
+    // Of which channel the tile's sample `column` is, those of a channel standing side by side, and which one.
+    __device__ __forceinline__ int channel_of(int column) const {
+        const int c = column >> (31 - __clz(pixels));
+        return halved() ? min(c, 2) : c;
+    }
+    __device__ __forceinline__ int sample_of(int column) const { return column - channel_of(column) * pixels; }
+    // Whether sample x of a channel is the byte behind an odd last sample of luma, which is copied.
+    __device__ __forceinline__ bool is_spare(int c, int x) const { return times(c) == 2 && x == samples(c); }
     // The row of the picture that is row `row` of those that are read, or BEYOND.
     __device__ __forceinline__ int position(int row) const {
         return border_position(frame.border, y0 - radius + row, height());
@@ -136,20 +163,21 @@ struct Tile {
 
     // Sets what is known of `channels` channels from `channel` on.
     __device__ __forceinline__ void look() {
-        filters = passes = false;
+        filters = false, passes = halved() && job.width % 2 == 1;
 #pragma unroll
         for (int c = 0; c < CUDACONV_CHANNELS; ++c) {
             if (c >= channels) break;
-            filters |= is_filtered(c), passes |= !is_filtered(c);
+            const bool filtered = job.channels[channel + c].action == CUDACONV_FILTER;
+            filters |= filtered, passes |= !filtered;
         }
         const CudaconvChannel& one = first();
         // There are no formats of three words.
-        const bool dense = one.step == static_cast<u32>(channels) * S::SIZE && !(S::SIZE == 2 && channels == 3);
+        const bool dense = (one.step == static_cast<u32>(channels) * S::SIZE || halved()) && !(S::SIZE == 2 && channels == 3);
         aligned_input = dense && (one.input | one.input_stride) % (RUN * S::SIZE) == 0;
         aligned_output = dense && (one.output | one.output_stride) % PIECE == 0;
-        const bool inside = x0 >= S::HALO && x0 + pixels + S::HALO <= width();
+        const bool inside = x0 >= S::HALO && x0 + pixels + S::HALO <= width;
         edge = !aligned_input || !inside || frame.border == CUDACONV_CONSTANT;
-        ragged = !aligned_output || x0 + pixels > width();
+        ragged = !aligned_output || x0 + pixels > width;
     }
 };
 
@@ -196,6 +224,7 @@ struct Runs {
             const u32 place = there ? Shared<S>::SAMPLES + row * S::PITCH + pixel * S::SIZE : Shared<S>::NOTHING;
             if (n == 0 || (n < 3 && channels == 1)) to[n] = place;
             if (n == 2 && channels == 2) to[1] = place;
+            if (n == 0 && tile.halved()) to[1] = place + (there ? tile.begin(2) + pixel : 0);
             keep(shared, offset[n]);
         }
 #pragma unroll
@@ -308,61 +337,88 @@ DEVICE void stage(Shared<S>& shared, const Held<S>& held, const Tile<S>& tile, c
     }
 }
 
+// The same of packed 4:2:2.
+template <typename S>
+DEVICE void stage_422(Shared<S>& shared, const Held<S>& held, const Tile<S>& tile, const Runs<S>& runs) {
+    const u32 select = tile.luma() ? 0x7531 : 0x6420;
+    u32 luma[CUDACONV_CHANNELS], chroma[CUDACONV_CHANNELS];
+#pragma unroll
+    for (int n = 0; n < CUDACONV_CHANNELS; ++n) {
+        luma[n] = __byte_perm(held[n].x, held[n].y, select);
+        chroma[n] = __byte_perm(held[n].x, held[n].y, select ^ 0x1111);
+    }
+    uint2* to = shared.template at<uint2>(runs.to[0]);
+    to[0] = make_uint2(__byte_perm(chroma[0], chroma[1], 0x6420), __byte_perm(chroma[2], chroma[3], 0x6420));
+    to[Runs<S>::across(CUDACONV_CHANNELS)] =
+        make_uint2(__byte_perm(chroma[0], chroma[1], 0x7531), __byte_perm(chroma[2], chroma[3], 0x7531));
+    uint2* to_luma = shared.template at<uint2>(runs.to[1]);
+    to_luma[0] = make_uint2(luma[0], luma[1]);
+    to_luma[1] = make_uint2(luma[2], luma[3]);
+}
+
 // The code value of a channel at (x, y), either of which may be BEYOND.
 template <typename S>
 DEVICE u32 code_at(const Tile<S>& tile, int c, int x, int y) {
-    const CudaconvChannel& channel = tile.job.channels[tile.channel + c];
+    const CudaconvChannel& channel = tile.of(c);
     if (x == BEYOND || y == BEYOND) return static_cast<u32>(channel.beyond + channel.zero);
     return code_of(tile.frame, read_sample<typename S::Sample>(input_at(channel, x, y)));
 }
 
-// Gives columns `begin` to `end` - 1 of the loaded ones what the border says.
+// Gives loaded samples `begin` to `end` - 1 of channel c what the border says.
 template <typename S>
-DEVICE void gather(Shared<S>& shared, const Tile<S>& tile, int slab, int begin, int end) {
+DEVICE void gather(Shared<S>& shared, const Tile<S>& tile, int slab, int c, int begin, int end) {
     using Sample = typename S::Sample;
     const int row = threadIdx.x % ROWS, y = tile.position(slab * ROWS + row);
+    const int lead = (tile.x0 - S::HALO) * tile.times(c), all = tile.loaded() * tile.times(c);
+    Sample* to = shared.template row_of_samples<Sample>(row) + tile.begin(c);
 #pragma unroll 1
-    for (int column = begin + threadIdx.x / ROWS; column < end; column += THREADS / ROWS) {
-        const int x = border_position(tile.frame.border, tile.x0 - S::HALO + column, tile.width());
+    for (int at = begin + threadIdx.x / ROWS; at < end; at += THREADS / ROWS) {
+        const int x = border_position(tile.frame.border, lead + at, tile.samples(c));
         // What is in the tile need not be read again.
-        const int known = x - tile.x0 + S::HALO;
-        const bool is_known = tile.aligned_input && x != BEYOND && known >= 0 && known < tile.loaded();
-        Sample* to = shared.template row_of_samples<Sample>(row);
-#pragma unroll 1
-        for (int c = 0; c < tile.channels; ++c, to += tile.loaded())
-            to[column] = is_known ? to[known] : code_at(tile, c, x, y);
+        const int known = x - lead;
+        const bool is_known = tile.aligned_input && x != BEYOND && known >= 0 && known < all;
+        to[at] = is_known ? to[known] : code_at(tile, c, x, y);
     }
 }
 
 // Gives what lies beyond the edges, or all where runs were not read, the values that the border says.
 template <typename S>
 DEVICE void complete(Shared<S>& shared, const Tile<S>& tile, int slab) {
-    const int all = tile.loaded(), end = min(tile.width() - tile.x0 + S::HALO, all);
     const int top = tile.y0 - tile.radius + slab * ROWS;
     const bool constant = tile.frame.border == CUDACONV_CONSTANT && (top < 0 || top + ROWS > tile.height());
-    if (tile.x0 >= S::HALO && end == all && tile.aligned_input && !constant) return;
+    const bool inside = tile.x0 >= S::HALO && tile.x0 + tile.pixels + S::HALO <= tile.width;
+    if (inside && tile.aligned_input && !constant) return;
     __syncthreads();
+    const int row = threadIdx.x % ROWS;
 #pragma unroll 1
-    for (int side = 0; side < 2; ++side) {
-        const int left_end = !tile.aligned_input ? end : tile.x0 == 0 ? S::HALO : 0;
-        const int begin = side == 1 ? end : tile.aligned_input ? S::HALO - tile.radius : 0;
-        const int until = side == 1 ? min(end + tile.radius, all) : left_end;
-        gather(shared, tile, slab, begin, until);
+    for (int c = 0; c < tile.lines(); ++c) {
+        const int halo = S::HALO * tile.times(c), all = tile.loaded() * tile.times(c);
+        const int end = min(tile.samples(c) - tile.x0 * tile.times(c) + halo, all);
+#pragma unroll 1
+        for (int side = 0; side < 2; ++side) {
+            const int left_end = !tile.aligned_input ? end : tile.x0 == 0 ? halo : 0;
+            const int begin = side == 1 ? end : tile.aligned_input ? halo - tile.radius : 0;
+            gather(shared, tile, slab, c, begin, side == 1 ? min(end + tile.radius, all) : left_end);
+        }
     }
     if (!constant) return;
     __syncthreads();
-    const int row = threadIdx.x % ROWS;
     if (tile.position(slab * ROWS + row) != BEYOND) return;
-    auto* to = shared.template row_of_samples<typename S::Sample>(row);
 #pragma unroll 1
-    for (int i = threadIdx.x / ROWS; i < all * tile.channels; i += THREADS / ROWS)
-        to[i] = code_at(tile, i / all, BEYOND, BEYOND);
+    for (int c = 0; c < tile.lines(); ++c) {
+        auto* to = shared.template row_of_samples<typename S::Sample>(row) + tile.begin(c);
+#pragma unroll 1
+        for (int at = threadIdx.x / ROWS; at < tile.loaded() * tile.times(c); at += THREADS / ROWS)
+            to[at] = code_at(tile, c, BEYOND, BEYOND);
+    }
 }
 
 template <typename S>
 DEVICE void stage(Shared<S>& shared, const Held<S>& held, const Tile<S>& tile, const Runs<S>& runs, int slab) {
     if (tile.aligned_input) {
-        if (tile.channels == 1)
+        if (tile.halved()) {
+            if constexpr (S::TAKES_422) stage_422(shared, held, tile, runs);
+        } else if (tile.channels == 1)
             stage<S, 1>(shared, held, tile, runs);
         else if (tile.channels == 4)
             stage<S, 4>(shared, held, tile, runs);
@@ -394,12 +450,13 @@ struct Across {
 
     __device__ __forceinline__ Across(Shared<S>& shared, const Tile<S>& tile, u32 inputs) {
         const u32 row = threadIdx.x % ROWS, column = threadIdx.x / ROWS * OWN, c = tile.channel_of(column);
-        from = Shared<S>::SAMPLES + row * S::PITCH + (c * tile.loaded() + column - c * tile.pixels) * S::SIZE;
+        const u32 window = tile.begin(c) + (tile.times(c) - 1) * S::HALO + tile.sample_of(column);
+        from = Shared<S>::SAMPLES + row * S::PITCH + window * S::SIZE;
         to = (row * S::SUMS + column) * sizeof(float);
         base = 0.0f;
         slabs = 0;
         if (tile.is_filtered(c)) {
-            base = __fmul_rn(tile.job.channels[tile.channel + c].zero, __uint_as_float(UNIT));
+            base = __fmul_rn(tile.of(c).zero, __uint_as_float(UNIT));
             slabs = inputs;
         }
         keep(shared, from), keep(shared, to), keep(shared, base), keep(shared, slabs);
@@ -478,12 +535,12 @@ struct Down {
     u32 slabs;  // how many
 
     __device__ __forceinline__ Down(Shared<S>& shared, const Tile<S>& tile, u32 outputs) {
-        const u32 column = threadIdx.x, c = tile.channel_of(column), pixel = column - c * tile.pixels;
-        to = Shared<S>::RESULTS + (pixel * tile.channels + c) * S::SIZE;
+        const int column = threadIdx.x, c = tile.channel_of(column), sample = tile.sample_of(column);
+        to = Shared<S>::RESULTS + (sample * tile.channels / tile.times(c) + tile.place(c)) * S::SIZE;
         offset = 0.0f;
         slabs = 0;
-        if (tile.is_filtered(c)) {
-            offset = tile.job.channels[tile.channel + c].offset;
+        if (tile.is_filtered(c) && !tile.is_spare(c, tile.x0 * tile.times(c) + sample)) {
+            offset = tile.of(c).offset;
             slabs = outputs;
         }
         keep(shared, to), keep(shared, offset), keep(shared, slabs);
@@ -563,10 +620,11 @@ DEVICE void finish(Shared<S>& shared, Totals<S>& totals, const Down<S>& down, in
 template <typename S>
 DEVICE void pass_down(Shared<S>& shared, u32 to, const Tile<S>& tile, int slab) {
     using Sample = typename S::Sample;
-    const int column = threadIdx.x, c = tile.channel_of(column), x = tile.x0 + column - c * tile.pixels;
+    const int column = threadIdx.x, c = tile.channel_of(column), x = tile.x0 * tile.times(c) + tile.sample_of(column);
     const int y = tile.y0 + slab * ROWS, last = tile.height() - 1 - y;
-    if (c >= tile.channels || tile.is_filtered(c) || x >= tile.width() || last < 0) return;
-    const CudaconvChannel& channel = tile.job.channels[tile.channel + c];
+    const bool spare = tile.is_spare(c, x);
+    if (c >= tile.lines() || (tile.is_filtered(c) && !spare) || x >= tile.width * tile.times(c) || last < 0) return;
+    const CudaconvChannel& channel = tile.of(c);
     const cudaconv_u64 from = input_at(channel, x, y);
 #pragma unroll
     for (int half = 0; half < ROWS; half += ROWS / 2) {
@@ -574,7 +632,7 @@ DEVICE void pass_down(Shared<S>& shared, u32 to, const Tile<S>& tile, int slab) 
 #pragma unroll
         for (int o = 0; o < ROWS / 2; ++o) {
             samples[o] = sample_of<Sample>(tile.frame, channel.fill);
-            if (channel.action == CUDACONV_COPY)
+            if (channel.action == CUDACONV_COPY || spare)
                 samples[o] = read_sample<Sample>(from + static_cast<u32>(min(half + o, last)) * channel.input_stride);
         }
 #pragma unroll
@@ -595,7 +653,7 @@ struct Pieces {
 
     // Samples that there are from the first of the piece on.
     static __device__ __forceinline__ int left(const Tile<S>& tile) {
-        const int pixels = min(tile.pixels, tile.width() - tile.x0);
+        const int pixels = min(tile.pixels, tile.width - tile.x0);
         return pixels * tile.channels - static_cast<int>(threadIdx.x % ACROSS) * SAMPLES;
     }
     static __device__ __forceinline__ bool is_whole(const Tile<S>& tile) {
@@ -631,9 +689,10 @@ DEVICE void write(const Shared<S>& shared, const Tile<S>& tile, const Pieces<S>&
             const Sample* samples = reinterpret_cast<const Sample*>(shared.results[row]) + first;
 #pragma unroll 1
             for (int n = 0; n < left; ++n) {
-                const u32 pixel = static_cast<u32>(first + n) / tile.channels, c = first + n - pixel * tile.channels;
-                const CudaconvChannel& channel = tile.job.channels[tile.channel + c];
-                write_sample<Sample>(output_at(channel, tile.x0 + pixel, tile.y0 + slab * ROWS + row), samples[n]);
+                const u32 sample = tile.x0 * tile.channels + first + n;
+                // Of one channel, others may be between its samples.
+                const u32 step = tile.channels == 1 ? tile.first().step : S::SIZE;
+                write_sample<Sample>(output_at(tile.first(), 0, tile.y0 + slab * ROWS + row) + sample * step, samples[n]);
             }
         }
     }
@@ -726,6 +785,7 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     const int rows = min(static_cast<int>(frame.tile_height), static_cast<int>(job.height) - y0);
     Tile<S> tile = {frame, job, static_cast<int>(launch.kernels[0].width / 2), 0, channels,
                     static_cast<int>(blockIdx.x) * pixels, y0, rows, pixels};
+    tile.width = tile.halved() ? (job.width + 1) / 2 : job.width;
 #pragma unroll 1
     for (; tile.channel < static_cast<int>(job.channel_count); tile.channel += channels) {
         tile.look();
