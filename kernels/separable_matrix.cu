@@ -51,14 +51,17 @@ constexpr int CODES_PITCH = (OUT_PIECES | 1) * PIECE;
 constexpr int SLOT = STEP * PITCH;
 constexpr int RING = (AHEAD + 1) * SLOT;
 constexpr int CODES = STEP * CODES_PITCH;
+// Bytes beside a row that are needed, and the last two of one whose last sample of luma has no other beside it.
+constexpr int BESIDE = PIECE + 2;
 // Threads that copy a row; rows that a block writes at once.
 constexpr int COPIERS = THREADS / STEP;
 constexpr int COPIES = (PIECES + COPIERS - 1) / COPIERS;
 constexpr int LINES = THREADS / OUT_PIECES;
 constexpr int PASSES = STEP / LINES;
 static_assert(TILES % 2 == 0 && THREADS % OUT_PIECES == 0, "pieces are loaded for two, and written by as many threads");
-// Matrices across.
+// Matrices across, and tables of them: for one to four channels, and for packed 4:2:2 with luma first or second.
 constexpr int ACROSS = 3;
+constexpr int TABLES = CUDACONV_CHANNELS + 2;
 
 // --- 1. instructions -----------------------------------------------------------------------------
 
@@ -138,6 +141,7 @@ struct Tile {
     const CudaconvJob& job;
     const CudaconvChannel& first;
     int channels, height, row_bytes;
+    int inside;              // bytes of a row before the first place beyond the edge
     int x0, y0;              // its first byte of a row, its first row
     int steps;
     int reach_x, reach_y;    // bytes and rows beyond an output's own that it needs
@@ -146,7 +150,9 @@ struct Tile {
 
     __device__ __forceinline__ Tile(const CudaconvConvolveLaunch& launch, u32 job_index, u32 block_x, u32 block_y)
         : frame(launch.frame), job(frame.jobs[job_index]), first(job.channels[0]) {
-        channels = job.channel_count, height = job.height, row_bytes = job.width * channels;
+        channels = job.channel_count, height = job.height, row_bytes = inside = job.width * channels;
+        // At odd width the byte behind the last sample of luma is no pixel.
+        if (is_422()) row_bytes = (job.width + 1) / 2 * WORD, inside = job.width * 2;
         x0 = block_x * (OUT_PIECES * PIECE), y0 = (block_y - job.first_tile_row) * frame.tile_height;
         reach_x = launch.kernels[0].width / 2 * channels, reach_y = launch.kernels[0].height / 2;
         const int rows = min(static_cast<int>(frame.tile_height), height - y0);
@@ -154,6 +160,19 @@ struct Tile {
         first_row = ABOVE - reach_y, end_row = rows + ABOVE + reach_y;
         in_rows = x0 > 0 && x0 + (OUT_PIECES + 1) * PIECE <= row_bytes;
         in_picture = y0 >= reach_y && y0 + rows + reach_y <= height;
+    }
+
+    // Whether it is packed 4:2:2.
+    __device__ __forceinline__ bool is_422() const { return job.packed >= CUDACONV_LUMA_FIRST; }
+
+    // The place of the byte of a row that is no pixel, or one that no row has.
+    __device__ __forceinline__ int spare() const {
+        return inside == row_bytes ? -1 : inside + (job.packed == CUDACONV_LUMA_SECOND);
+    }
+
+    // Which of the host's tables are the matrices across.
+    __device__ __forceinline__ int table() const {
+        return is_422() ? CUDACONV_CHANNELS + (job.packed == CUDACONV_LUMA_SECOND) : channels - 1;
     }
 
     // The channel of byte `k` of a word. Three channels are alike, others a power of two.
@@ -172,6 +191,12 @@ struct Tile {
 
     // The byte of a row that stands for byte `byte`, or BEYOND.
     __device__ __forceinline__ int byte_position(int byte) const {
+        if (is_422()) {
+            const bool is_luma = (byte & 1) == (job.packed == CUDACONV_LUMA_SECOND);
+            const int step = is_luma ? 2 : WORD, own = byte & (step - 1);
+            const int position = border_position(frame.border, (byte - own) / step, is_luma ? job.width : row_bytes / WORD);
+            return position == BEYOND ? BEYOND : position * step + own;
+        }
         // Floor division: there are at most 16 pixels before the row.
         const int from_0 = byte + channels * PIECE, pixel = (channels == 3 ? from_0 / 3 : from_0 >> channels / 2) - PIECE;
         const int position = border_position(frame.border, pixel, job.width);
@@ -228,9 +253,9 @@ struct Shared {
     alignas(128) u8 ring[RING];
     // Of two steps.
     alignas(128) u8 codes[2 * CODES];
-    // The bytes of the picture's row that stand for the 16 before it and for the 16 behind it, or BEYOND. Of tiles
+    // The bytes of the picture's row that stand for the 16 before it and for those behind it, or BEYOND. Of tiles
     // at an edge alone.
-    int positions[2][PIECE];
+    int positions[2][BESIDE];
 };
 
 template <Kind KIND>
@@ -304,10 +329,10 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     for (int step = 0; step <= AHEAD; ++step) copy_step();
 
     // --- Edges of rows
-    if (edges & BESIDE_ROWS && threadIdx.x < 2 * PIECE) {
+    if (edges & BESIDE_ROWS && threadIdx.x < 2 * BESIDE) {
         const Tile at_edge = tile_again();
-        const int thread = thread_again(), at = thread % PIECE;
-        shared.positions[thread / PIECE][at] = at_edge.byte_position(thread < PIECE ? at - PIECE : at_edge.row_bytes + at);
+        const int thread = thread_again(), at = thread % BESIDE;
+        shared.positions[thread / BESIDE][at] = at_edge.byte_position(thread < BESIDE ? at - PIECE : at_edge.inside + at);
     }
     // Bytes beside the picture's rows, of step `step` in the ring.
     auto fill_beside = [&](int step, u32 slot) {
@@ -316,13 +341,13 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
         const int y = border_position(at_edge.frame.border, at_edge.y0 - ABOVE + tile_row, at_edge.height);
         if (y == BEYOND || tile_row < at_edge.first_row || tile_row >= at_edge.end_row) return;
         // Where the picture's byte 0 is in a row of the tile.
-        const int begin = PIECE - at_edge.x0, behind = begin + at_edge.row_bytes;
+        const int begin = PIECE - at_edge.x0, behind = begin + at_edge.inside;
         u8* const bytes = shared.ring + slot + step_row * PITCH;
 #pragma unroll 1
         for (int side = 0; side < 2; ++side) {
             const int first = side == 0 ? begin - PIECE : behind;
             int at = side == 0 ? begin - at_edge.reach_x : behind;
-            const int end = side == 0 ? begin : min(behind + at_edge.reach_x, ROW);
+            const int end = side == 0 ? begin : min(begin + at_edge.row_bytes + at_edge.reach_x, ROW);
 #pragma unroll 1
             for (at += thread % COPIERS; at < end; at += COPIERS) {
                 if (at < 0) continue;
@@ -340,8 +365,8 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     const uint4* table = reinterpret_cast<const uint4*>(launch.weights) + lane();
     uint4 across[ACROSS];
 #pragma unroll
-    for (int i = 0; i < ACROSS; ++i) across[i] = __ldg(table + ((tile.channels - 1) * ACROSS + i) * WARP);
-    const uint4 down = __ldg(table + CUDACONV_CHANNELS * ACROSS * WARP);
+    for (int i = 0; i < ACROSS; ++i) across[i] = __ldg(table + (tile.table() * ACROSS + i) * WARP);
+    const uint4 down = __ldg(table + TABLES * ACROSS * WARP);
     const Ending<KIND> ending(tile, launch);
 
     // --- Codes from products to rows
@@ -353,11 +378,13 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     const u32 out_lines = LINES * tile.first.output_stride;
     const int out_byte = tile.x0 + out_piece * PIECE;
     int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
+    // Of a piece that is not written at once.
+    const int least = tile.inside == tile.row_bytes ? PIECE : PIECE + 1;
     cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
     keep(put_at), keep(take_at), keep(out_step), keep(left);
     // Writes 16 rows.
     auto write_step = [&](u32 from_codes) {
-        if (left >= PIECE) {
+        if (left >= least) {
             uint4 fours[PASSES];
 #pragma unroll
             for (int k = 0; k < PASSES; ++k) fours[k] = load_piece(from_codes + k * LINES * CODES_PITCH);
@@ -368,9 +395,14 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
 #pragma unroll 1
             for (int k = 0; k < PASSES && rows_left > k * LINES; ++k) {
                 uint4 four = load_piece(from_codes + k * LINES * CODES_PITCH);
+                const Tile at_edge = tile_again();
+                const u32 y = at_edge.height - rows_left + k * LINES;
+                const cudaconv_u64 input = at_edge.first.input + static_cast<cudaconv_u64>(y) * at_edge.first.input_stride;
 #pragma unroll 1
                 for (int b = 0; b < left; ++b) {
-                    write_sample<u8>(out + k * out_lines + b, four.x >> 8 * (b % WORD));
+                    const int byte = at_edge.row_bytes - left + b;
+                    const u8 code = byte == at_edge.spare() ? read_sample<u8>(input + byte) : four.x >> 8 * (b % WORD);
+                    write_sample<u8>(out + k * out_lines + b, code);
                     if (b % WORD == WORD - 1) four.x = four.y, four.y = four.z, four.z = four.w;
                 }
             }
