@@ -45,6 +45,8 @@ typedef unsigned long long cudaconv_u64;
 /* The same of linear kernels, where FMAs take them as constant operands: all separable ones and their
  * magnitudes (65 + 65 taps twice), sums of two as large or of four of 31 + 31 taps. */
 #define CUDACONV_LINEAR_WEIGHTS 272
+/* Where those across of chroma begin, of kernels that go down slabs: see CudaconvConvolveLaunch. */
+#define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
 /* Means of alpha below one part of this many count as none. */

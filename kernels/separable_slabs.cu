@@ -43,10 +43,12 @@ struct RunOf<2> {
     using Type = uint4;
 };
 
-// For samples of a type, radii up to a largest, and one kernel or the magnitude of two.
-template <typename SAMPLE, int LARGEST, int COUNT>
+// For samples of a type, radii up to a largest, one kernel or the magnitude of two, and interleaved channels or packed
+// 4:2:2.
+template <typename SAMPLE, int LARGEST, int COUNT, bool PACKED_422>
 struct Shape {
     using Sample = SAMPLE;
+    static constexpr bool IS_422 = PACKED_422;
     static constexpr int KERNELS = COUNT;
     static constexpr int SIZE = sizeof(Sample);
     // Of a run of one channel, and what is read at once of interleaved ones.
@@ -64,8 +66,6 @@ struct Shape {
     static constexpr int SUMS = THREADS + 4;
     // Bytes of a row of results.
     static constexpr int RESULTS = THREADS * SIZE;
-    // Whether packed 4:2:2 is taken: see Tile.
-    static constexpr bool TAKES_422 = SIZE == 1 && KERNELS == 1;
 };
 
 template <typename S>
@@ -115,7 +115,7 @@ struct Tile {
     int channel, channels;
     int x0, y0;
     int rows, pixels;
-    int width;            // in pixels
+    int pairs;            // of samples of luma, of packed 4:2:2
     bool filters;         // any channel at all
     bool passes;          // some are copied or filled
     bool aligned_input;   // runs are read at once
@@ -124,20 +124,20 @@ struct Tile {
     bool ragged;          // some results do not fill pieces, or are not written in pieces
 
     __device__ __forceinline__ const CudaconvChannel& first() const { return job.channels[channel]; }
+    // In pixels.
+    __device__ __forceinline__ int width() const { return S::IS_422 ? pairs : job.width; }
     __device__ __forceinline__ int height() const { return job.height; }
-    __device__ __forceinline__ int row_bytes() const { return width * channels * S::SIZE; }
+    __device__ __forceinline__ int row_bytes() const { return width() * channels * S::SIZE; }
     // Pixels of a row that are loaded.
     __device__ __forceinline__ int loaded() const { return pixels + 2 * S::HALO; }
-    // Whether it is packed 4:2:2.
-    __device__ __forceinline__ bool halved() const { return S::TAKES_422 && job.packed >= CUDACONV_LUMA_FIRST; }
     // Whether the first byte of packed 4:2:2 is luma, or else the second.
     __device__ __forceinline__ int luma() const { return job.packed == CUDACONV_LUMA_SECOND; }
-    __device__ __forceinline__ int lines() const { return halved() ? 3 : channels; }
+    __device__ __forceinline__ int lines() const { return S::IS_422 ? 3 : channels; }
     // Of channel c: its place among the interleaved ones, its samples for each pixel, how many of them there are in a row
     // of the picture, and where the loaded ones begin in a row of samples.
-    __device__ __forceinline__ int place(int c) const { return !halved() ? c : c == 2 ? luma() : 2 * c + 1 - luma(); }
-    __device__ __forceinline__ int times(int c) const { return halved() && c == 2 ? 2 : 1; }
-    __device__ __forceinline__ int samples(int c) const { return times(c) == 2 ? job.width : width; }
+    __device__ __forceinline__ int place(int c) const { return !S::IS_422 ? c : c == 2 ? luma() : 2 * c + 1 - luma(); }
+    __device__ __forceinline__ int times(int c) const { return S::IS_422 && c == 2 ? 2 : 1; }
+    __device__ __forceinline__ int samples(int c) const { return times(c) == 2 ? job.width : width(); }
     __device__ __forceinline__ int begin(int c) const { return c * loaded() + (times(c) == 2 ? LUMA_BEHIND : 0); }
     __device__ __forceinline__ const CudaconvChannel& of(int c) const { return job.channels[channel + place(c)]; }
     __device__ __forceinline__ bool is_filtered(int c) const {
@@ -146,7 +146,7 @@ struct Tile {
     // Of which channel the tile's sample `column` is, those of a channel standing side by side, and which one.
     __device__ __forceinline__ int channel_of(int column) const {
         const int c = column >> (31 - __clz(pixels));
-        return halved() ? min(c, 2) : c;
+        return S::IS_422 ? min(c, 2) : c;
     }
     __device__ __forceinline__ int sample_of(int column) const { return column - channel_of(column) * pixels; }
     // Whether sample x of a channel is the byte behind an odd last sample of luma, which is copied.
@@ -163,7 +163,7 @@ struct Tile {
 
     // Sets what is known of `channels` channels from `channel` on.
     __device__ __forceinline__ void look() {
-        filters = false, passes = halved() && job.width % 2 == 1;
+        filters = false, passes = S::IS_422 && job.width % 2 == 1;
 #pragma unroll
         for (int c = 0; c < CUDACONV_CHANNELS; ++c) {
             if (c >= channels) break;
@@ -172,12 +172,12 @@ struct Tile {
         }
         const CudaconvChannel& one = first();
         // There are no formats of three words.
-        const bool dense = (one.step == static_cast<u32>(channels) * S::SIZE || halved()) && !(S::SIZE == 2 && channels == 3);
+        const bool dense = (one.step == static_cast<u32>(channels) * S::SIZE || S::IS_422) && !(S::SIZE == 2 && channels == 3);
         aligned_input = dense && (one.input | one.input_stride) % (RUN * S::SIZE) == 0;
         aligned_output = dense && (one.output | one.output_stride) % PIECE == 0;
-        const bool inside = x0 >= S::HALO && x0 + pixels + S::HALO <= width;
+        const bool inside = x0 >= S::HALO && x0 + pixels + S::HALO <= width();
         edge = !aligned_input || !inside || frame.border == CUDACONV_CONSTANT;
-        ragged = !aligned_output || x0 + pixels > width;
+        ragged = !aligned_output || x0 + pixels > width();
     }
 };
 
@@ -224,7 +224,7 @@ struct Runs {
             const u32 place = there ? Shared<S>::SAMPLES + row * S::PITCH + pixel * S::SIZE : Shared<S>::NOTHING;
             if (n == 0 || (n < 3 && channels == 1)) to[n] = place;
             if (n == 2 && channels == 2) to[1] = place;
-            if (n == 0 && tile.halved()) to[1] = place + (there ? tile.begin(2) + pixel : 0);
+            if (n == 0 && S::IS_422) to[1] = place + (there ? tile.begin(2) + pixel : 0);
             keep(shared, offset[n]);
         }
 #pragma unroll
@@ -364,49 +364,90 @@ DEVICE u32 code_at(const Tile<S>& tile, int c, int x, int y) {
     return code_of(tile.frame, read_sample<typename S::Sample>(input_at(channel, x, y)));
 }
 
-// Gives loaded samples `begin` to `end` - 1 of channel c what the border says.
+// Gives columns `begin` to `end` - 1 of the loaded ones what the border says.
 template <typename S>
-DEVICE void gather(Shared<S>& shared, const Tile<S>& tile, int slab, int c, int begin, int end) {
+DEVICE void gather(Shared<S>& shared, const Tile<S>& tile, int slab, int begin, int end) {
     using Sample = typename S::Sample;
     const int row = threadIdx.x % ROWS, y = tile.position(slab * ROWS + row);
-    const int lead = (tile.x0 - S::HALO) * tile.times(c), all = tile.loaded() * tile.times(c);
-    Sample* to = shared.template row_of_samples<Sample>(row) + tile.begin(c);
 #pragma unroll 1
-    for (int at = begin + threadIdx.x / ROWS; at < end; at += THREADS / ROWS) {
-        const int x = border_position(tile.frame.border, lead + at, tile.samples(c));
+    for (int column = begin + threadIdx.x / ROWS; column < end; column += THREADS / ROWS) {
+        const int x = border_position(tile.frame.border, tile.x0 - S::HALO + column, tile.width());
         // What is in the tile need not be read again.
-        const int known = x - lead;
-        const bool is_known = tile.aligned_input && x != BEYOND && known >= 0 && known < all;
-        to[at] = is_known ? to[known] : code_at(tile, c, x, y);
+        const int known = x - tile.x0 + S::HALO;
+        const bool is_known = tile.aligned_input && x != BEYOND && known >= 0 && known < tile.loaded();
+        Sample* to = shared.template row_of_samples<Sample>(row);
+#pragma unroll 1
+        for (int c = 0; c < tile.channels; ++c, to += tile.loaded())
+            to[column] = is_known ? to[known] : code_at(tile, c, x, y);
     }
 }
 
 // Gives what lies beyond the edges, or all where runs were not read, the values that the border says.
 template <typename S>
 DEVICE void complete(Shared<S>& shared, const Tile<S>& tile, int slab) {
+    const int all = tile.loaded(), end = min(tile.width() - tile.x0 + S::HALO, all);
     const int top = tile.y0 - tile.radius + slab * ROWS;
     const bool constant = tile.frame.border == CUDACONV_CONSTANT && (top < 0 || top + ROWS > tile.height());
-    const bool inside = tile.x0 >= S::HALO && tile.x0 + tile.pixels + S::HALO <= tile.width;
+    if (tile.x0 >= S::HALO && end == all && tile.aligned_input && !constant) return;
+    __syncthreads();
+#pragma unroll 1
+    for (int side = 0; side < 2; ++side) {
+        const int left_end = !tile.aligned_input ? end : tile.x0 == 0 ? S::HALO : 0;
+        const int begin = side == 1 ? end : tile.aligned_input ? S::HALO - tile.radius : 0;
+        const int until = side == 1 ? min(end + tile.radius, all) : left_end;
+        gather(shared, tile, slab, begin, until);
+    }
+    if (!constant) return;
+    __syncthreads();
+    const int row = threadIdx.x % ROWS;
+    if (tile.position(slab * ROWS + row) != BEYOND) return;
+    auto* to = shared.template row_of_samples<typename S::Sample>(row);
+#pragma unroll 1
+    for (int i = threadIdx.x / ROWS; i < all * tile.channels; i += THREADS / ROWS)
+        to[i] = code_at(tile, i / all, BEYOND, BEYOND);
+}
+
+// The same of channel c of packed 4:2:2: of loaded samples `begin` to `end` - 1.
+template <typename S>
+DEVICE void gather_422(Shared<S>& shared, const Tile<S>& tile, int slab, int c, int begin, int end) {
+    const int row = threadIdx.x % ROWS, y = tile.position(slab * ROWS + row);
+    const int lead = (tile.x0 - S::HALO) * tile.times(c), all = tile.loaded() * tile.times(c);
+    u8* const to = shared.template row_of_samples<u8>(row) + tile.begin(c);
+#pragma unroll 1
+    for (int at = begin + threadIdx.x / ROWS; at < end; at += THREADS / ROWS) {
+        const int x = border_position(tile.frame.border, lead + at, tile.samples(c)), known = x - lead;
+        const bool is_known = tile.aligned_input && x != BEYOND && known >= 0 && known < all;
+        to[at] = is_known ? to[known] : code_at(tile, c, x, y);
+    }
+}
+
+// As complete.
+template <typename S>
+DEVICE void complete_422(Shared<S>& shared, const Tile<S>& tile, int slab) {
+    const int top = tile.y0 - tile.radius + slab * ROWS;
+    const bool constant = tile.frame.border == CUDACONV_CONSTANT && (top < 0 || top + ROWS > tile.height());
+    const bool inside = tile.x0 >= S::HALO && tile.x0 + tile.pixels + S::HALO <= tile.width();
     if (inside && tile.aligned_input && !constant) return;
     __syncthreads();
     const int row = threadIdx.x % ROWS;
+    const bool beyond = constant && tile.position(slab * ROWS + row) == BEYOND;
 #pragma unroll 1
     for (int c = 0; c < tile.lines(); ++c) {
-        const int halo = S::HALO * tile.times(c), all = tile.loaded() * tile.times(c);
-        const int end = min(tile.samples(c) - tile.x0 * tile.times(c) + halo, all);
+        const int times = tile.times(c), halo = S::HALO * times, all = tile.loaded() * times;
+        const int end = min(tile.samples(c) - tile.x0 * times + halo, all);
 #pragma unroll 1
         for (int side = 0; side < 2; ++side) {
             const int left_end = !tile.aligned_input ? end : tile.x0 == 0 ? halo : 0;
             const int begin = side == 1 ? end : tile.aligned_input ? halo - tile.radius : 0;
-            gather(shared, tile, slab, c, begin, side == 1 ? min(end + tile.radius, all) : left_end);
+            gather_422(shared, tile, slab, c, begin, side == 1 ? min(end + tile.radius, all) : left_end);
         }
     }
     if (!constant) return;
     __syncthreads();
-    if (tile.position(slab * ROWS + row) != BEYOND) return;
+    if (!beyond) return;
 #pragma unroll 1
     for (int c = 0; c < tile.lines(); ++c) {
-        auto* to = shared.template row_of_samples<typename S::Sample>(row) + tile.begin(c);
+        u8* const to = shared.template row_of_samples<u8>(row) + tile.begin(c);
 #pragma unroll 1
         for (int at = threadIdx.x / ROWS; at < tile.loaded() * tile.times(c); at += THREADS / ROWS)
             to[at] = code_at(tile, c, BEYOND, BEYOND);
@@ -416,9 +457,9 @@ DEVICE void complete(Shared<S>& shared, const Tile<S>& tile, int slab) {
 template <typename S>
 DEVICE void stage(Shared<S>& shared, const Held<S>& held, const Tile<S>& tile, const Runs<S>& runs, int slab) {
     if (tile.aligned_input) {
-        if (tile.halved()) {
-            if constexpr (S::TAKES_422) stage_422(shared, held, tile, runs);
-        } else if (tile.channels == 1)
+        if constexpr (S::IS_422)
+            stage_422(shared, held, tile, runs);
+        else if (tile.channels == 1)
             stage<S, 1>(shared, held, tile, runs);
         else if (tile.channels == 4)
             stage<S, 4>(shared, held, tile, runs);
@@ -427,7 +468,11 @@ DEVICE void stage(Shared<S>& shared, const Held<S>& held, const Tile<S>& tile, c
         else if constexpr (S::SIZE == 1)
             stage<S, 3>(shared, held, tile, runs);
     }
-    if (tile.edge) complete(shared, tile, slab);
+    if (!tile.edge) return;
+    if constexpr (S::IS_422)
+        complete_422(shared, tile, slab);
+    else
+        complete(shared, tile, slab);
 }
 
 // --- Across --------------------------------------------------------------------------------------
@@ -489,8 +534,7 @@ DEVICE void add_across(Totals<S>& totals, const u32 (&words)[COUNT], int first, 
 
 // Sums AT_ONCE samples across, from sample `half` * AT_ONCE of the thread's on.
 template <typename S, int RADIUS>
-DEVICE void sum_across(Totals<S>& totals, Shared<S>& shared, const Across<S>& across, int half,
-                       const CudaconvConvolveLaunch& launch) {
+DEVICE void sum_across(Totals<S>& totals, Shared<S>& shared, const Across<S>& across, int half, const float* weights) {
     constexpr int PER_WORD = 4 / S::SIZE, WORDS = (S::AT_ONCE + 2 * S::HALO) / PER_WORD;
     const u32 from = across.from + half * S::AT_ONCE * S::SIZE;
     if constexpr (S::AT_ONCE * S::SIZE % 16 == 0) {
@@ -498,14 +542,14 @@ DEVICE void sum_across(Totals<S>& totals, Shared<S>& shared, const Across<S>& ac
         for (int n = 0; n < WORDS; n += 4) {
             const uint4 four = shared.template at<uint4>(from)[n / 4];
             const u32 words[4] = {four.x, four.y, four.z, four.w};
-            add_across<S, RADIUS>(totals, words, n * PER_WORD - S::HALO + RADIUS, across.base, launch.inline_weights);
+            add_across<S, RADIUS>(totals, words, n * PER_WORD - S::HALO + RADIUS, across.base, weights);
         }
     } else {
 #pragma unroll
         for (int n = 0; n < WORDS; n += 2) {
             const uint2 two = shared.template at<uint2>(from)[n / 2];
             const u32 words[2] = {two.x, two.y};
-            add_across<S, RADIUS>(totals, words, n * PER_WORD - S::HALO + RADIUS, across.base, launch.inline_weights);
+            add_across<S, RADIUS>(totals, words, n * PER_WORD - S::HALO + RADIUS, across.base, weights);
         }
     }
 }
@@ -623,7 +667,7 @@ DEVICE void pass_down(Shared<S>& shared, u32 to, const Tile<S>& tile, int slab) 
     const int column = threadIdx.x, c = tile.channel_of(column), x = tile.x0 * tile.times(c) + tile.sample_of(column);
     const int y = tile.y0 + slab * ROWS, last = tile.height() - 1 - y;
     const bool spare = tile.is_spare(c, x);
-    if (c >= tile.lines() || (tile.is_filtered(c) && !spare) || x >= tile.width * tile.times(c) || last < 0) return;
+    if (c >= tile.lines() || (tile.is_filtered(c) && !spare) || x >= tile.width() * tile.times(c) || last < 0) return;
     const CudaconvChannel& channel = tile.of(c);
     const cudaconv_u64 from = input_at(channel, x, y);
 #pragma unroll
@@ -653,7 +697,7 @@ struct Pieces {
 
     // Samples that there are from the first of the piece on.
     static __device__ __forceinline__ int left(const Tile<S>& tile) {
-        const int pixels = min(tile.pixels, tile.width - tile.x0);
+        const int pixels = min(tile.pixels, tile.width() - tile.x0);
         return pixels * tile.channels - static_cast<int>(threadIdx.x % ACROSS) * SAMPLES;
     }
     static __device__ __forceinline__ bool is_whole(const Tile<S>& tile) {
@@ -689,10 +733,11 @@ DEVICE void write(const Shared<S>& shared, const Tile<S>& tile, const Pieces<S>&
             const Sample* samples = reinterpret_cast<const Sample*>(shared.results[row]) + first;
 #pragma unroll 1
             for (int n = 0; n < left; ++n) {
-                const u32 sample = tile.x0 * tile.channels + first + n;
-                // Of one channel, others may be between its samples.
-                const u32 step = tile.channels == 1 ? tile.first().step : S::SIZE;
-                write_sample<Sample>(output_at(tile.first(), 0, tile.y0 + slab * ROWS + row) + sample * step, samples[n]);
+                const u32 pixel = static_cast<u32>(first + n) / tile.channels, c = first + n - pixel * tile.channels;
+                const CudaconvChannel& channel = tile.job.channels[tile.channel + c];
+                // Of packed 4:2:2 the second sample of luma has a channel of its own.
+                const u32 x = (tile.x0 + pixel) * (S::IS_422 ? CUDACONV_CHANNELS / channel.step : 1);
+                write_sample<Sample>(output_at(channel, x, tile.y0 + slab * ROWS + row), samples[n]);
             }
         }
     }
@@ -716,7 +761,7 @@ struct Radii<RADIUS, OTHERS...> {
         if (sizeof...(OTHERS) > 0 && radius != RADIUS) {
             if constexpr (sizeof...(OTHERS) > 0) Next::across(totals, shared, own, half, radius, launch);
         } else {
-            sum_across<S, RADIUS>(totals, shared, own, half, launch);
+            sum_across<S, RADIUS>(totals, shared, own, half, launch.inline_weights);
         }
     }
 
@@ -740,6 +785,8 @@ DEVICE void filter(Shared<S>& shared, const Tile<S>& tile, const CudaconvConvolv
     const Down<S> down(shared, tile, outputs);
     const Pieces<S> pieces(shared, tile);
     if (threadIdx.x == 0) shared.reciprocal = launch.reciprocal;
+    // Whether the thread sums chroma across, whose weights are others than luma's.
+    const bool chroma = S::IS_422 && launch.kernels[1].width != 0 && tile.channel_of(threadIdx.x / ROWS * OWN) != 2;
     Held<S> held;
     int place = -1;  // of the sums of this slab
 #pragma unroll 1
@@ -754,7 +801,11 @@ DEVICE void filter(Shared<S>& shared, const Tile<S>& tile, const CudaconvConvolv
 #pragma unroll 1
             for (int half = 0; half < OWN / S::AT_ONCE; ++half) {
                 Totals<S> totals;
-                R::across(totals, shared, across, half, tile.radius, launch);
+                if (chroma)
+                    sum_across<S, (R::LARGEST + 1) / 2>(totals, shared, across, half,
+                                                        launch.inline_weights + CUDACONV_CHROMA_WEIGHTS);
+                else
+                    R::across(totals, shared, across, half, tile.radius, launch);
                 put(shared, totals, across, half, place);
             }
         }
@@ -772,20 +823,20 @@ DEVICE void filter(Shared<S>& shared, const Tile<S>& tile, const CudaconvConvolv
     }
 }
 
-template <typename Sample, int COUNT, typename R>
+template <typename Sample, int COUNT, bool IS_422, typename R>
 DEVICE void separable(const CudaconvConvolveLaunch& launch) {
-    using S = Shape<Sample, R::LARGEST, COUNT>;
+    using S = Shape<Sample, R::LARGEST, COUNT, IS_422>;
     __shared__ Shared<S> shared;
     const CudaconvFrame& frame = launch.frame;
     const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
     if (blockIdx.x >= job.tiles_across) return;
     // All channels of a packed job at once, else one after the other.
-    const int channels = job.packed ? job.channel_count : 1, pixels = channels == 3 ? pixels_of(3) : THREADS / channels;
+    const int channels = IS_422 ? CUDACONV_CHANNELS : job.packed ? job.channel_count : 1;
+    const int pixels = channels == 3 ? pixels_of(3) : THREADS / channels;
     const int y0 = (blockIdx.y - job.first_tile_row) * frame.tile_height;
     const int rows = min(static_cast<int>(frame.tile_height), static_cast<int>(job.height) - y0);
     Tile<S> tile = {frame, job, static_cast<int>(launch.kernels[0].width / 2), 0, channels,
-                    static_cast<int>(blockIdx.x) * pixels, y0, rows, pixels};
-    tile.width = tile.halved() ? (job.width + 1) / 2 : job.width;
+                    static_cast<int>(blockIdx.x) * pixels, y0, rows, pixels, (static_cast<int>(job.width) + 1) / 2};
 #pragma unroll 1
     for (; tile.channel < static_cast<int>(job.channel_count); tile.channel += channels) {
         tile.look();
@@ -797,7 +848,12 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
 #define SEPARABLE(name, sample, count, blocks, ...)                   \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
         name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable<sample, count, Radii<__VA_ARGS__>>(launch);         \
+        separable<sample, count, false, Radii<__VA_ARGS__>>(launch);  \
+    }
+#define SEPARABLE_422(name, blocks, radius)                           \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
+        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
+        separable<u8, 1, true, Radii<radius>>(launch);                \
     }
 
 // Blocks of a multiprocessor as they were fastest on an H200, where 15 + 15 taps take 11 µs for 1080p GRAY8, 25 for
@@ -825,4 +881,13 @@ SEPARABLE(separable_u16_r8, u16, 1, 6, 8)
 #endif
 #ifdef SEPARABLE_U16_R16
 SEPARABLE(separable_u16_r16, u16, 1, 4, 16)
+#endif
+#ifdef SEPARABLE_422_R4
+SEPARABLE_422(separable_422_r4, 6, 4)
+#endif
+#ifdef SEPARABLE_422_R8
+SEPARABLE_422(separable_422_r8, 7, 8)
+#endif
+#ifdef SEPARABLE_422_R16
+SEPARABLE_422(separable_422_r16, 5, 16)
 #endif
