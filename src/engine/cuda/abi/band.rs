@@ -366,4 +366,5 @@ fn word(digits: Option<&[i8]>, width: usize, slice: usize, lane: usize, register
 }
 
 #[cfg(test)]
+#[path = "band/tests.rs"]
 mod tests;

@@ -4,13 +4,7 @@ use super::*;
 
 /// The sums of a kernel over `samples`, rows of `pitch`, for 16 outputs of its middle row, by the
 /// products of all its matrices.
-fn products(
-    bands: &Bands,
-    width: usize,
-    height: usize,
-    samples: &[u8],
-    pitch: usize,
-) -> [i32; 16] {
+fn products(bands: &Bands, width: usize, height: usize, samples: &[u8], pitch: usize) -> [i32; 16] {
     let words = bands.table(width);
     let of_digit = height.div_ceil(16) * slices(width) * 16 * LANES * 4;
     assert_eq!(words.len(), bands.digits * of_digit);
@@ -133,8 +127,8 @@ fn quotients_decide_where_they_are_far_from_the_middle_or_in_it() {
             for beside in -2..=2 {
                 let sum = (middle.round() + f64::from(beside)) as f32;
                 let quotient = sum.mul_add(reciprocal, sum * rest);
-                let codes = [quotient, sum / divisor]
-                    .map(|quotient| (quotient + offset).round_ties_even());
+                let codes =
+                    [quotient, sum / divisor].map(|quotient| (quotient + offset).round_ties_even());
                 assert_eq!(codes[0], codes[1], "{sum} by {divisor}");
             }
         }
@@ -191,10 +185,9 @@ fn results_of_words_are_within_the_tolerance() {
             let by_digits = f64::from(sum) * f64::from(bands.factor);
             let level = f64::from(zero) * f64::from(bands.sum()) * f64::from(bands.factor)
                 / samples.unit(3);
-            let canonical = (weights.iter().zip(&codes))
-                .fold(0.0f32, |sum, (weight, &code)| {
-                    weight.mul_add(code as f32 - zero as f32, sum)
-                });
+            let canonical = (weights.iter().zip(&codes)).fold(0.0f32, |sum, (weight, &code)| {
+                weight.mul_add(code as f32 - zero as f32, sum)
+            });
             let difference = by_digits - level - f64::from(canonical) / f64::from(divisor);
             largest = largest.max(difference.abs());
         }
