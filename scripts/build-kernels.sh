@@ -13,11 +13,11 @@ usage() {
   cat <<TXT
 usage: scripts/build-kernels.sh [--check]
 
-Writes kernels/ptx/*.ptx, then assembles them for sm_75, 80, 86, 89 and 90 and prints registers,
+Writes kernels/ptx/*.ptx, then assembles them for sm_75, 80, 86, 89 and 90 and writes registers,
 shared memory and occupancy of each kernel (by calculation, without the shared memory that a launch asks
-for); fails if one spills or needs a stack. Needs Python and, the first
+for) to tests/gpu/resources.txt; fails if one spills or needs a stack. Needs Python and, the first
 time, the network: the compiler comes from PyPI (300 MB, into target/). Needs no GPU.
-  --check   write nothing: fail if the PTX that is checked in is not what the sources give
+  --check   write nothing: fail if the PTX or the table that is checked in is not what the sources give
 TXT
 }
 
