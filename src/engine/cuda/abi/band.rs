@@ -208,14 +208,14 @@ impl Bands {
             _ => 1,
         };
         let unit = samples.unit(digits) / f64::from(divisor);
-        let (factor, scale) = (0..count)
-            .map(|number| {
-                let scale = largest * (1.0 - 0.5 * number as f64 / count as f64);
-                let factor = (unit / scale) as f32;
-                // What the factor, a float32, makes of them, not what it should.
-                (factor, unit / f64::from(factor))
-            })
-            .min_by(|a, b| misfit(weights, a.1).total_cmp(&misfit(weights, b.1)))?;
+        let scales = (0..count).map(|number| {
+            let scale = largest * (1.0 - 0.5 * number as f64 / count as f64);
+            let factor = (unit / scale) as f32;
+            // What the factor, a float32, makes of them, not what it should.
+            let scale = unit / f64::from(factor);
+            (misfit(weights, scale), factor, scale)
+        });
+        let (_, factor, scale) = scales.min_by(|a, b| a.0.total_cmp(&b.0))?;
         if !factor.is_normal() {
             return None;
         }
