@@ -13,8 +13,13 @@
 // the means of alpha if a job is premultiplied. A thread computes 8 columns
 // by 4 rows in registers: for four taps of one row of samples it reads four of them and four weights for
 // each of its rows, 5 reads of 16 bytes for 128 FMAs. The rows above and below the kernel that this
-// multiplies by zeros are 3 of 18 for 15 x 15, and a test for each would cost more. Of samples without
-// others in between four are read at once, those at an edge by positions found beforehand.
+// multiplies by zeros are 3 of 18 for 15 x 15, and a test for each would cost more. Where samples lie is found
+// beforehand; of bytes without others in between four are read at once. Measured on an H200: 15 x 15 taps of 1080p
+// GRAY8 take 42 µs, 3 x 3 take 16.
+//
+// What the driver has to compile decides how long a start takes, so code is there once where that costs little:
+// unrolled three times, so that no sample moves to another register, taps take 4 % less and the module a quarter
+// longer to load.
 #include "common.cuh"
 
 // Eight rows of a warp: enough warps to hide latency, and no more halo rows than needed.
@@ -25,7 +30,7 @@ constexpr int TILE_WIDTH = 64;
 constexpr int TILE_THREADS = 128;
 // Of the highest.
 constexpr int TILE_HEIGHT = 64;
-// Outputs of a thread: 32 sums, and 12 samples and 4 weights beside them, in about 100 registers.
+// Outputs of a thread: 32 sums, as many of another kernel, and 12 samples and 16 weights beside them.
 constexpr int COLUMNS = 8, ROWS = 4;
 // Up to 128 registers on every device.
 constexpr int TILE_BLOCKS = 4;
@@ -124,7 +129,7 @@ template <int COUNT>
 using Sums = float[COUNT][COLUMNS];
 constexpr int FOUR = 4;
 
-// Where the columns and rows of a tile at the edge are found in the picture.
+// Where the columns and rows of a tile are found in the picture.
 struct alignas(16) Positions {
     short of_column[TILE_WIDTH + 2 * CUDACONV_MAX_RADIUS + FOUR];
     short of_row[TILE_HEIGHT + 2 * CUDACONV_MAX_RADIUS];
@@ -135,24 +140,30 @@ DEVICE void find_positions(short* positions, int count, u32 border, int first, i
     for (int i = threadIdx.x; i < count; i += TILE_THREADS) positions[i] = border_position(border, first + i, length);
 }
 
-// What a thread of a block loads of a tile: four columns of every fourth row.
-struct Place {
-    int x;
-    int columns[FOUR];  // in the picture, or BEYOND
-    bool neighbours;    // these are one after the other
+struct Four {
+    float values[FOUR];
 };
 
-// in' of the four samples of a row of the tile, at `y` of the picture.
+DEVICE Four load_four(const float* from) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    return {four.x, four.y, four.z, four.w};
+}
+
+DEVICE void store_four(float* to, const Four& four) {
+    *reinterpret_cast<float4*>(to) = make_float4(four.values[0], four.values[1], four.values[2], four.values[3]);
+}
+
+// in' of the samples in `columns` of the row `y` of the picture, positions in it or BEYOND.
 template <typename Sample>
-DEVICE float4 read_four(const CudaconvFrame& frame, const CudaconvChannel& channel, const Place& place, int y) {
-    float values[FOUR];
+DEVICE Four read_four(const CudaconvFrame& frame, const CudaconvChannel& channel, const int (&columns)[FOUR], int y) {
+    Four four;
 #pragma unroll
     for (int k = 0; k < FOUR; ++k) {
         // All are loaded, so that none waits for another.
-        const float value = value_inside<Sample>(frame, channel, max(place.columns[k], 0), max(y, 0));
-        values[k] = place.columns[k] == BEYOND || y == BEYOND ? channel.beyond : value;
+        const float value = value_inside<Sample>(frame, channel, max(columns[k], 0), max(y, 0));
+        four.values[k] = columns[k] == BEYOND || y == BEYOND ? channel.beyond : value;
     }
-    return make_float4(values[0], values[1], values[2], values[3]);
+    return four;
 }
 
 // The codes of four neighbouring bytes.
@@ -163,69 +174,58 @@ DEVICE u32 read_codes(cudaconv_u64 address) {
     return __funnelshift_r(read_sample<u32>(word), read_sample<u32>(word + (beside ? 4 : 0)), 8 * beside);
 }
 
-DEVICE float4 values_of(u32 codes, float zero) {
-    return make_float4(float_of(codes & 0xff) - zero, float_of(codes >> 8 & 0xff) - zero,
-                       float_of(codes >> 16 & 0xff) - zero, float_of(codes >> 24) - zero);
-}
-
-// Fills `rows` rows of `columns` floats, `pitch` apart and swizzled, with in' from (x0, y0) of the picture
-// on, or with its product with the alpha channel. At an edge `positions` say what stands for a sample.
+// Fills `rows` rows of `columns` floats, `pitch` apart and swizzled, with in' of what `positions` say, or with its
+// product with the alpha channel.
 template <typename Sample>
 DEVICE void fill_tile(float* tile, int pitch, int columns, int rows, const CudaconvFrame& frame, const CudaconvJob& job,
-                      const CudaconvChannel& channel, bool premultiply, const Positions* positions, int x0, int y0) {
+                      const CudaconvChannel& channel, bool premultiply, const Positions& positions) {
     constexpr int WARPS = TILE_THREADS / WARP, BATCH = 5;
     const int warp = threadIdx.x / WARP;
-    const auto row_at = [&](int row) { return positions ? positions->of_row[row] : y0 + row; };
 #pragma unroll 1
     for (int column = lane() * FOUR; column < columns; column += WARP * FOUR) {
-        const int x = x0 + column;
-        Place place = {x, {x, x + 1, x + 2, x + 3}, x >= 0 && x + FOUR <= static_cast<int>(job.width)};
-        if (positions) {
+        int of[FOUR];
 #pragma unroll
-            for (int k = 0; k < FOUR; ++k) place.columns[k] = positions->of_column[column + k];
-        }
-        const auto at = [&](int row) { return reinterpret_cast<float4*>(tile + row * pitch + swizzled(column)); };
-        if (sizeof(Sample) == 1 && channel.step == 1 && place.neighbours) {
+        for (int k = 0; k < FOUR; ++k) of[k] = positions.of_column[column + k];
+        const bool neighbours = of[0] >= 0 && of[1] == of[0] + 1 && of[2] == of[0] + 2 && of[3] == of[0] + 3;
+        float* to = tile + swizzled(column);
+        if (sizeof(Sample) == 1 && channel.step == 1 && neighbours && !premultiply) {
+            const cudaconv_u64 from = channel.input + of[0];
 #pragma unroll 1
             for (int first = warp; first < rows; first += BATCH * WARPS) {
                 u32 codes[BATCH];
-                bool beyond[BATCH];
 #pragma unroll
                 for (int i = 0; i < BATCH; ++i) {
                     // The last again, where there are no more.
-                    const int y = row_at(min(first + i * WARPS, rows - 1));
-                    beyond[i] = y == BEYOND;
-                    codes[i] = read_codes(channel.input + (static_cast<u32>(max(y, 0)) * channel.input_stride + x));
+                    const int y = max(positions.of_row[min(first + i * WARPS, rows - 1)], 0);
+                    codes[i] = read_codes(from + static_cast<u32>(y) * channel.input_stride);
                 }
+#pragma unroll 1
+                for (int row = first; row < min(first + BATCH * WARPS, rows); row += WARPS) {
+                    const bool beyond = positions.of_row[row] == BEYOND;
+                    Four four;
 #pragma unroll
-                for (int i = 0; i < BATCH; ++i) {
-                    const float b = channel.beyond;
-                    if (first + i * WARPS < rows)
-                        *at(first + i * WARPS) = beyond[i] ? make_float4(b, b, b, b) : values_of(codes[i], channel.zero);
+                    for (int k = 0; k < FOUR; ++k)
+                        four.values[k] = beyond ? channel.beyond : float_of(codes[0] >> 8 * k & 0xff) - channel.zero;
+                    store_four(to + row * pitch, four);
+                    // The next moves up, so that the code for a row is there once.
+#pragma unroll
+                    for (int i = 0; i + 1 < BATCH; ++i) codes[i] = codes[i + 1];
                 }
             }
-        } else {
-#pragma unroll 2
-            for (int row = warp; row < rows; row += WARPS) *at(row) = read_four<Sample>(frame, channel, place, row_at(row));
+            continue;
         }
-        if (!premultiply) continue;
 #pragma unroll 1
         for (int row = warp; row < rows; row += WARPS) {
-            const float4 by = read_four<Sample>(frame, job.channels[job.alpha], place, row_at(row));
-            const float4 value = *at(row);
-            *at(row) = make_float4(__fmul_rn(value.x, by.x), __fmul_rn(value.y, by.y), __fmul_rn(value.z, by.z),
-                                   __fmul_rn(value.w, by.w));
+            const int y = positions.of_row[row];
+            Four four = read_four<Sample>(frame, channel, of, y);
+            if (premultiply) {
+                const Four by = read_four<Sample>(frame, job.channels[job.alpha], of, y);
+#pragma unroll
+                for (int k = 0; k < FOUR; ++k) four.values[k] = __fmul_rn(four.values[k], by.values[k]);
+            }
+            store_four(to + row * pitch, four);
         }
     }
-}
-
-struct Four {
-    float values[FOUR];
-};
-
-DEVICE Four load_four(const float* from) {
-    const float4 four = *reinterpret_cast<const float4*>(from);
-    return {four.x, four.y, four.z, four.w};
 }
 
 // Adds TAPS taps of one row of samples: of the line `weights` to the first row of outputs, of the one
@@ -248,55 +248,23 @@ DEVICE void add_taps(Sums<COUNT>& sums, const float* weights, int line, const Fo
     }
 }
 
-// Adds one row of samples, `row` from the first tap's column on, swizzled there as `x` is.
+// Adds one row of samples, `row` from the first tap's column on, swizzled there as `x` is. Lines of weights end with
+// zeros, which change no sum.
 template <int COUNT>
-DEVICE void add_row(Sums<COUNT>& sums, int width, const float* weights, int line,
-                    const float* row, int x) {
-    const auto next = [&] {
-        const Four four = load_four(row + swizzled(x));
-        x += FOUR;
-        return four;
-    };
-    Four a = next(), b = next(), c;
-    int left = width;
-    // The three take turns, so that none is copied but in the end.
+DEVICE void add_row(Sums<COUNT>& sums, int width, const float* weights, int line, const float* row, int x) {
+    Four a = load_four(row + swizzled(x)), b = load_four(row + swizzled(x + FOUR)), c;
+    // Three taps are left of most kernels, as sides are odd. For one row of outputs they are not worth the code.
+    constexpr int LEFT = COUNT == 1 ? 0 : FOUR - 1;
 #pragma unroll 1
-    while (true) {
-        c = next();
-        if (left < FOUR) break;
-        add_taps<FOUR>(sums, weights, line, a, b, c);
-        weights += FOUR, left -= FOUR;
-        a = next();
-        if (left < FOUR) {
-            const Four last = a;
-            a = b, b = c, c = last;
-            break;
-        }
-        add_taps<FOUR>(sums, weights, line, b, c, a);
-        weights += FOUR, left -= FOUR;
-        b = next();
-        if (left < FOUR) {
-            const Four last = b;
-            b = a, a = c, c = last;
-            break;
-        }
-        add_taps<FOUR>(sums, weights, line, c, a, b);
-        weights += FOUR, left -= FOUR;
-    }
-    // The sides of kernels are odd.
-    if (left == 3) add_taps<3>(sums, weights, line, a, b, c);
-    else add_taps<1>(sums, weights, line, a, b, c);
-}
-
-// The same for one row of outputs, in less code: lines of weights end with zeros, which change no sum.
-DEVICE void add_row(Sums<1>& sums, int width, const float* weights, int line, const float* row, int x) {
-    Four a = load_four(row + swizzled(x)), b = load_four(row + swizzled(x + FOUR));
-#pragma unroll 1
-    for (const float* end = weights + width; weights < end; weights += FOUR) {
+    for (const float* end = weights + width; weights + LEFT < end; weights += FOUR) {
         x += FOUR;
-        const Four c = load_four(row + swizzled(x + FOUR));
+        c = load_four(row + swizzled(x + FOUR));
         add_taps<FOUR>(sums, weights, line, a, b, c);
         a = b, b = c;
+    }
+    if (LEFT) {
+        c = load_four(row + swizzled(x + 2 * FOUR));
+        add_taps<FOUR - 1>(sums, weights, line, a, b, c);
     }
 }
 
@@ -313,14 +281,13 @@ DEVICE void load_weights(float* weights, const float* from, int first, int count
     __syncthreads();
 }
 
-// Sums of one kernel for COUNT rows of outputs of one thread, unless it is `idle`, whose first tap is at
+// Adds the products of one kernel for the outputs of one thread, unless it is `idle`, whose first tap is at
 // column `x` of `tile`. A row of samples is the row y - h of the kernel for the output row h.
-template <int COUNT>
-DEVICE void sum_full(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
+DEVICE void add_full(Sums<ROWS>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
                      const float* tile, int pitch, int x, bool idle) {
     const int height = taps.height, line = line_of(taps.width);
     // Rows of samples whose weights are there at a time, with the lines before that they need.
-    constexpr int BEFORE = COUNT - 1;
+    constexpr int BEFORE = ROWS - 1;
     const int rows = MOST_WEIGHTS / line - BEFORE;
 #pragma unroll 1
     for (int first = 0; first < height + BEFORE; first += rows) {
@@ -336,18 +303,17 @@ DEVICE void sum_full(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* a
 }
 
 // The same of a separable kernel.
-template <int COUNT>
-DEVICE void sum_separable(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
+DEVICE void add_separable(Sums<ROWS>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
                           const float* tile, int pitch, int x, bool idle) {
     const int width = taps.width, height = taps.height, line = line_of(width);
     load_weights(weights, all_weights + taps.first, 0, line + line_of(height), line + line_of(height));
     if (idle) return;
 #pragma unroll 1
-    for (int y = 0; y < height + COUNT - 1; ++y, tile += pitch) {
+    for (int y = 0; y < height + ROWS - 1; ++y, tile += pitch) {
         Sums<1> across = {};
         add_row(across, width, weights, line, tile, x);
 #pragma unroll
-        for (int h = 0; h < COUNT; ++h) {
+        for (int h = 0; h < ROWS; ++h) {
             if (static_cast<u32>(y - h) >= static_cast<u32>(height)) continue;
             const float weight = weights[line + y - h];
 #pragma unroll
@@ -356,15 +322,10 @@ DEVICE void sum_separable(Sums<COUNT>& sums, const CudaconvTaps& taps, const flo
     }
 }
 
-template <int COUNT>
-DEVICE void sum(Sums<COUNT>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights, const float* tile,
-                int pitch, int x, bool idle) {
-#pragma unroll
-    for (int h = 0; h < COUNT; ++h)
-#pragma unroll
-        for (int o = 0; o < COLUMNS; ++o) sums[h][o] = 0.0f;
-    if (taps.separable) sum_separable(sums, taps, all_weights, weights, tile, pitch, x, idle);
-    else sum_full(sums, taps, all_weights, weights, tile, pitch, x, idle);
+DEVICE void add_kernel(Sums<ROWS>& sums, const CudaconvTaps& taps, const float* all_weights, float* weights,
+                       const float* tile, int pitch, int x, bool idle) {
+    if (taps.separable) add_separable(sums, taps, all_weights, weights, tile, pitch, x, idle);
+    else add_full(sums, taps, all_weights, weights, tile, pitch, x, idle);
 }
 
 // What a block has in shared memory before its tile.
@@ -377,6 +338,7 @@ template <typename Sample>
 DEVICE void write_row(const CudaconvConvolveLaunch& launch, const CudaconvJob& job, const CudaconvChannel& channel,
                       const float (&results)[COLUMNS], int x, int y) {
     const CudaconvFrame& frame = launch.frame;
+    const cudaconv_u64 to = output_at(channel, x, y);
     const bool whole = x + COLUMNS <= static_cast<int>(job.width) && sizeof(Sample) == channel.step &&
                        (channel.output | channel.output_stride) % (COLUMNS * sizeof(Sample)) == 0;
     union {
@@ -388,12 +350,21 @@ DEVICE void write_row(const CudaconvConvolveLaunch& launch, const CudaconvJob& j
         row.samples[o] = sample_of<Sample>(frame, round_to_code(results[o] + channel.offset, frame.max_code));
     if (whole) {
 #pragma unroll
-        for (int w = 0; w < static_cast<int>(sizeof(Sample)); ++w)
-            __stwb(reinterpret_cast<uint2*>(output_at(channel, x, y)) + w, row.words[w]);
+        for (int w = 0; w < static_cast<int>(sizeof(Sample)); ++w) __stwb(reinterpret_cast<uint2*>(to) + w, row.words[w]);
     } else {
 #pragma unroll
         for (int o = 0; o < COLUMNS; ++o)
-            if (x + o < static_cast<int>(job.width)) write_sample(output_at(channel, x + o, y), row.samples[o]);
+            if (x + o < static_cast<int>(job.width)) write_sample(to + o * channel.step, row.samples[o]);
+    }
+}
+
+// The first row of `sums`, in place of which the others move up.
+DEVICE void take_row(float (&row)[COLUMNS], Sums<ROWS>& sums) {
+#pragma unroll
+    for (int o = 0; o < COLUMNS; ++o) {
+        row[o] = sums[0][o];
+#pragma unroll
+        for (int h = 0; h + 1 < ROWS; ++h) sums[h][o] = sums[h + 1][o];
     }
 }
 
@@ -408,7 +379,6 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, Shared& shared) {
     copy_or_fill_tile<Sample>(frame, job, x0, y0, TILE_WIDTH, tile_height, threadIdx.x, TILE_THREADS);
 
     float* tile = reinterpret_cast<float*>(&shared + 1);
-    float* weights = shared.weights;
     const float* all_weights = reinterpret_cast<const float*>(launch.weights);
     const int width = launch.kernels[0].width, height = launch.kernels[0].height;
     const int columns = TILE_WIDTH + line_of(width), rows = tile_height + height - 1;
@@ -418,47 +388,36 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, Shared& shared) {
     const bool idle = y >= tile_height;
     // Of the alpha channel, each thread's own. That channel is computed first where there is one.
     float* means = tile + pitch * rows + y * TILE_WIDTH + x;
-    const int left = x0 - width / 2, above = y0 - height / 2;
-    const Positions* positions = is_inside(job, left, above, columns, rows) ? nullptr : &shared.positions;
-    if (positions) {
-        find_positions(shared.positions.of_column, columns, frame.border, left, job.width);
-        find_positions(shared.positions.of_row, rows, frame.border, above, job.height);
-    }
+    find_positions(shared.positions.of_column, columns, frame.border, x0 - width / 2, job.width);
+    find_positions(shared.positions.of_row, rows, frame.border, y0 - height / 2, job.height);
+#pragma unroll 1
     for (int n = job.alpha >= 0 ? -1 : 0; n < static_cast<int>(job.channel_count); ++n) {
         if (n >= 0 && (job.channels[n].action != CUDACONV_FILTER || n == job.alpha)) continue;
         const CudaconvChannel& channel = job.channels[n < 0 ? job.alpha : n];
         const bool premultiply = n >= 0 && job.alpha >= 0;
         __syncthreads();
-        fill_tile<Sample>(tile, pitch, columns, rows, frame, job, channel, premultiply, positions, left, above);
+        fill_tile<Sample>(tile, pitch, columns, rows, frame, job, channel, premultiply, shared.positions);
 
-        const float* own = tile + y * pitch;
-        Sums<ROWS> sums;
-        if (launch.kernel_count == 1) sum(sums, launch.kernels[0], all_weights, weights, own, pitch, x, idle);
+        // Of the last kernel, and of the one before.
+        Sums<ROWS> sums = {}, before;
+#pragma unroll 1
+        for (u32 k = 0; k < launch.kernel_count; ++k) {
+#pragma unroll
+            for (int h = 0; h < ROWS; ++h)
+#pragma unroll
+                for (int o = 0; o < COLUMNS; ++o) before[h][o] = sums[h][o], sums[h][o] = 0.0f;
+            add_kernel(sums, launch.kernels[k], all_weights, shared.weights, tile + y * pitch, pitch, x, idle);
+        }
 #pragma unroll 1
         for (int h = 0; h < ROWS; ++h) {
-            float results[COLUMNS];
-#pragma unroll
-            for (int o = 0; o < COLUMNS; ++o) results[o] = sums[0][o];
-            if (launch.kernel_count == 1) {
-                // The next moves up, so that the code for a row is there once.
-#pragma unroll
-                for (int k = 0; k + 1 < ROWS; ++k)
-#pragma unroll
-                    for (int o = 0; o < COLUMNS; ++o) sums[k][o] = sums[k + 1][o];
-            } else {
-                Sums<1> both[2];
-#pragma unroll 1
-                for (int k = 0; k < 2; ++k) {
-#pragma unroll
-                    for (int o = 0; o < COLUMNS; ++o) both[1][0][o] = both[0][0][o];
-                    sum(both[0], launch.kernels[k], all_weights, weights, own + h * pitch, pitch, x, idle);
-                }
-#pragma unroll
-                for (int o = 0; o < COLUMNS; ++o) results[o] = magnitude(both[1][0][o], both[0][0][o]);
-            }
+            float results[COLUMNS], others[COLUMNS];
+            // The code for a row is there once.
+            take_row(results, sums);
+            take_row(others, before);
             if (idle || y0 + y + h >= static_cast<int>(job.height)) continue;
 #pragma unroll
             for (int o = 0; o < COLUMNS; ++o) {
+                if (launch.kernel_count > 1) results[o] = magnitude(others[o], results[o]);
                 results[o] = divided(launch, results[o]);
                 float& mean = means[h * TILE_WIDTH + o];
                 if (n < 0) mean = results[o];

@@ -144,7 +144,7 @@ part_sanitizer() {
   local found
   found=$(find_sanitizer)
   [ -n "$found" ] || { note sanitizer/found failed; return; }
-  sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 exact::rows_of_any_length \
+  sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 edges::rows_of_any_length \
     exact::separable_kernels_of_large exact::whole_numbers exact::sums_of_outer_products exact::the_bilateral_of_large levels:: fourier:: \
     halves:: slabs:: exact::emboss \
     exact::sobel exact::custom full:: exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
@@ -154,7 +154,7 @@ part_sanitizer() {
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large exact::whole_numbers full:: exact::gauss5 exact::gauss9 exact::box5 &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck halves:: slabs:: exact::gauss3 exact::gauss7 exact::emboss exact::scharr \
-    exact::rows_of_any_length_of_words exact::rows_of_any_length_of_means exact::sums_of_outer_products &
+    edges::rows_of_any_length_of_words edges::rows_of_any_length_of_means exact::sums_of_outer_products &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-bilateral exact::bilateral &
   [ -n "$together" ] || wait

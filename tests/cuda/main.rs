@@ -8,6 +8,8 @@
 mod child;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../gpu/compare.rs"]
+mod compare;
 #[path = "../fakecuda/tests/driver/control.rs"]
 mod control;
 #[path = "../fakecuda/tests/driver/library.rs"]
@@ -34,6 +36,8 @@ mod truth;
 mod engine_alpha;
 #[path = "../gpu/bands.rs"]
 mod engine_bands;
+#[path = "../gpu/edges.rs"]
+mod engine_edges;
 #[path = "../gpu/exact.rs"]
 mod engine_exact;
 #[path = "../gpu/flow.rs"]
@@ -52,8 +56,6 @@ mod engine_levels;
 mod engine_memory;
 #[path = "../gpu/slabs.rs"]
 mod engine_slabs;
-
-use engine_exact as exact;
 
 #[path = "../element/callbacks.rs"]
 mod callbacks;

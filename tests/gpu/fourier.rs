@@ -3,7 +3,7 @@
 use gstcudaconv::filter::FilterSpec;
 use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Method, Planes};
 
-use crate::exact::{Frames, Tally, compare_by};
+use crate::compare::{Frames, Tally, compare_by};
 use crate::support::{self, Engines, all_of, engines};
 
 /// Weights without any symmetry: whole numbers, or fractions that no power of ten makes whole.

@@ -3,7 +3,7 @@
 use gstcudaconv::filter::FilterSpec;
 use gstcudaconv::filter::spec::{Border, Kernel, Planes};
 
-use crate::exact::{Frames, Tally, compare_by};
+use crate::compare::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
 
 fn custom(matrix: &str) -> FilterSpec {

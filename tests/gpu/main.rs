@@ -3,6 +3,8 @@
 
 mod alpha;
 mod bands;
+mod compare;
+mod edges;
 mod exact;
 mod flow;
 mod fourier;

@@ -4,7 +4,7 @@ use gst_video::VideoFormat;
 use gstcudaconv::filter::FilterSpec;
 use gstcudaconv::filter::spec::{Alpha, Border, Kernel, Planes};
 
-use crate::exact::{Frames, Tally, compare_by};
+use crate::compare::{Frames, Tally, compare_by};
 use crate::support::{self, all_of, engines};
 
 /// Every radius that has a kernel of its own, and some that are filled up; strips and slabs that end anywhere.

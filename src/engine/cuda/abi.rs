@@ -308,6 +308,8 @@ pub mod direct3;
 pub mod fast;
 #[path = "abi/fourier.rs"]
 pub mod fourier;
+#[path = "abi/geometry.rs"]
+mod geometry;
 #[path = "abi/halves.rs"]
 pub mod halves;
 #[path = "abi/kernels.rs"]
@@ -322,4 +324,5 @@ pub mod slabs;
 #[path = "abi/tests.rs"]
 mod tests;
 
-pub use kernels::{Extent, Form, Geometry, Kernel, Module, Needs, Parameter, Weights};
+pub use geometry::{Extent, Geometry, Needs};
+pub use kernels::{Form, Kernel, Module, Parameter, Weights};

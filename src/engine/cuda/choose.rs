@@ -76,10 +76,9 @@ pub fn kernel(
             Some(kernel) => return Some(kernel),
             None => (ConvolveTileU8, ConvolveTileU16),
         },
-        (operation, Algorithm::Separable) if is_separable(operation) => (
-            small_separable(layout, job, capability).unwrap_or(SeparableU8),
-            by_slabs(layout, job).unwrap_or(SeparableU16),
-        ),
+        (operation, Algorithm::Separable) if is_separable(operation) => {
+            return Some(of_separable(layout, job, capability));
+        }
         _ => return None,
     };
     Some(match layout.sample {
@@ -277,9 +276,17 @@ fn is_sum(operation: &Operation) -> bool {
     matches!(operation, Operation::Correlate(kernel) if is_sum(kernel))
 }
 
-/// The smallest of the kernels for few taps that computes `job`. They hold bytes, of which those
-/// beyond the edge must be some too.
-fn small_separable(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
+/// The fastest kernel that computes `job`, which is separable.
+fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
+    match layout.sample {
+        Sample::U8 => of_bytes(layout, job, capability).unwrap_or(Kernel::SeparableU8),
+        _ => by_slabs(layout, job).unwrap_or(Kernel::SeparableU16),
+    }
+}
+
+/// The kernel that computes `job`, which is separable, with samples held as bytes, of which those beyond the edge must be
+/// some too.
+fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }

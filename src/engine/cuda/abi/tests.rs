@@ -280,7 +280,10 @@ fn tiles_cover_every_job_once() {
             let mut rows = 0;
             for job in &frame.jobs[..sizes.len()] {
                 assert_eq!(job.first_tile_row, rows);
-                assert_eq!(job.tiles_across, kernels::tiles_across(kernel, job, (3, 3)));
+                assert_eq!(
+                    job.tiles_across,
+                    geometry::tiles_across(kernel, job, (3, 3))
+                );
                 assert!(job.tiles_across <= grid.x);
                 rows += job.height.div_ceil(frame.tile_height);
             }
