@@ -161,13 +161,30 @@ struct Reading {
     static __device__ __forceinline__ int half_row() { return threadIdx.x / (WARP / 2); }
     static __device__ __forceinline__ int half_column() { return WIDTH + threadIdx.x % (WARP / 2); }
 
-    // `from` is the address of the first of samples that are `step` apart, in rows `stride` apart.
+    // `from` is the address of the first of samples that are `step` apart, in rows `stride` apart. Of samples that do not
+    // begin with words, the words in which they begin are read.
     __device__ __forceinline__ Reading(cudaconv_u64 from, u32 step, u32 stride) {
-        const cudaconv_u64 run = from + row() * stride + step * lane(), half = from + half_row() * stride + step * half_column();
+        constexpr cudaconv_u64 ALIGNED = sizeof(Sample) == 4 ? ~3ull : ~0ull;
+        const cudaconv_u64 run = (from + row() * stride + step * lane()) & ALIGNED;
+        const cudaconv_u64 half = (from + half_row() * stride + step * half_column()) & ALIGNED;
 #pragma unroll
         for (int i = 0; i < RUNS; ++i) runs[i] = read_sample<Sample>(run + i * WARPS * stride);
 #pragma unroll
         for (int i = 0; i < HALVES; ++i) halves[i] = read_sample<Sample>(half + 2 * i * WARPS * stride);
+    }
+
+    // Makes words of which samples of three bytes are the lower ones: reads the words in which these end, too. Rows begin with
+    // words.
+    __device__ __forceinline__ void take_triples(cudaconv_u64 from, u32 stride) {
+        const cudaconv_u64 run = from + row() * stride + 3 * lane(), half = from + half_row() * stride + 3 * half_column();
+        const cudaconv_u64 run_end = (run + 2) & ~3ull, half_end = (half + 2) & ~3ull;
+        const u32 run_bits = run % 4 * 8, half_bits = half % 4 * 8;
+#pragma unroll
+        for (int i = 0; i < RUNS; ++i)
+            runs[i] = __funnelshift_r(runs[i], read_sample<u32>(run_end + i * WARPS * stride), run_bits);
+#pragma unroll
+        for (int i = 0; i < HALVES; ++i)
+            halves[i] = __funnelshift_r(halves[i], read_sample<u32>(half_end + 2 * i * WARPS * stride), half_bits);
     }
 
     // Stores what `make` makes of each sample.
@@ -264,6 +281,13 @@ DEVICE bool has_words(const CudaconvJob& job) {
            (first.input | first.input_stride | first.output | first.output_stride) % 4 == 0;
 }
 
+// Whether pixels are three bytes with the joint weight, and rows begin with words.
+DEVICE bool has_triples(const CudaconvJob& job) {
+    const CudaconvChannel& first = job.channels[0];
+    return job.packed && job.channel_count == CHANNELS && job.joint == (1u << CHANNELS) - 1 &&
+           (first.input | first.input_stride | first.output | first.output_stride) % 4 == 0;
+}
+
 // Any tile of any job.
 template <typename Way>
 DEVICE void load_pixels(typename Way::Pixel* tile, int pitch, int rows, const Positions& positions, const CudaconvJob& job,
@@ -327,12 +351,27 @@ DEVICE bool load_at_once(u32*, const CudaconvBilateralLaunch&, const CudaconvJob
 DEVICE bool load_at_once(uint4* tile, const CudaconvBilateralLaunch& launch, const CudaconvJob& job, const Joint& joint, bool words,
                          int first_x, int first_y) {
     const CudaconvChannel& first = job.channels[0];
-    if (!words || !is_inside(job, first_x, first_y, PITCH, HEIGHT + 2 * NEAR)) return false;
-    const Reading<u32> reading(input_at(first, first_x, first_y), 4, first.input_stride);
+    const bool triples = has_triples(job);
+    if (!(words || triples) || !is_inside(job, first_x, first_y, PITCH, HEIGHT + 2 * NEAR)) return false;
+    const cudaconv_u64 from = input_at(first, first_x, first_y);
+    Reading<u32> reading(from, first.step, first.input_stride);
+    if (triples) reading.take_triples(from, first.input_stride);
     load_exponents(shared, launch, LARGER);
     const u32 three = joint.three();
     reading.store(tile, [&](u32 word) { return Apart::pixel(__byte_perm(word, 0, three), word); });
     return true;
+}
+
+// Writes pixels of three bytes, one below the other, of each lane: `rows` rows of 32 from `to` on, word by word.
+DEVICE void write_triples(cudaconv_u64 to, u32 stride, int rows, const u32 (&pixels)[ROWS]) {
+    // The bytes of a lane's word begin in the pixel of lane `own`.
+    const int byte = lane() * 4, own = byte / CHANNELS;
+#pragma unroll
+    for (int h = 0; h < ROWS; ++h) {
+        const u32 low = __shfl_sync(0xffffffff, pixels[h], own), high = __shfl_sync(0xffffffff, pixels[h], own + 1);
+        const u32 word = __funnelshift_r(low & 0xffffff | high << 24, high << 8 >> 16, byte % CHANNELS * 8);
+        if (h < rows && byte < WIDTH * CHANNELS) write_sample(to + byte + h * stride, word);
+    }
 }
 
 template <typename Way>
@@ -373,6 +412,10 @@ DEVICE void joint(const CudaconvBilateralLaunch& launch) {
         const Means of(job, joint);
 #pragma unroll
         for (int h = 0; h < ROWS; ++h) means[h] = of.of(sums[h]);
+    }
+    if (has_triples(job) && x0 + WIDTH <= static_cast<int>(job.width)) {
+        write_triples(output_at(first, x0, y), first.output_stride, last_row, means);
+        return;
     }
     if (words) {
         // Where each byte of a word comes from: the lower four are the means, the others what was read or a fill value.
