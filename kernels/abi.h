@@ -45,7 +45,7 @@ typedef unsigned long long cudaconv_u64;
 /* The same of linear kernels, where FMAs take them as constant operands: all separable ones and their
  * magnitudes (65 + 65 taps twice), sums of two as large or of four of 31 + 31 taps. */
 #define CUDACONV_LINEAR_WEIGHTS 272
-/* Where those across of chroma begin, of kernels that go down slabs: see CudaconvConvolveLaunch. */
+/* Where those of chroma begin that are not luma's: see CudaconvConvolveLaunch. */
 #define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
@@ -156,7 +156,10 @@ typedef struct CudaconvConvolveLaunch {
      * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
      * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
-    CudaconvTaps kernels[2]; /* the weights of the second behind those of the first */
+    /* The weights of the second behind those of the first. Kernels of packed 4:2:2 that go down slabs take one alone;
+     * if the second's width is not 0, its weights, which are at CUDACONV_CHROMA_WEIGHTS, are those of chroma: of half the
+     * radius across, and the same down. */
+    CudaconvTaps kernels[2];
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
     float divisor;
     float reciprocal; /* the float32 nearest to 1 / divisor */

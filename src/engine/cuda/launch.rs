@@ -21,8 +21,8 @@ mod jobs;
 mod parameter;
 
 use self::parameter::{
-    Parameter, add_digits, bilateral_parameter, check_window, convolve_parameter, fast_parameter,
-    halves, matrices, spectrum,
+    Parameter, add_chroma, add_digits, bilateral_parameter, check_window, convolve_parameter,
+    fast_parameter, halves, matrices, spectrum,
 };
 
 /// A frame in device memory.
@@ -49,6 +49,8 @@ struct Step {
     jobs: Vec<usize>,
     parameter: Parameter,
     radius: (usize, usize),
+    /// Whether all jobs, of packed 4:2:2, are described to it as one.
+    packed_422: bool,
     /// Index of its first weight in `Launches::weights`.
     first_weight: usize,
 }
@@ -106,11 +108,19 @@ impl Launches {
             capability,
         };
         let unfiltered = |job: &Job| job.operation == Operation::None;
-        if let Some(kernel) = choose::of_packed_422(plan.algorithm, &plan.layout, &plan.jobs) {
+        if let Some(kernel) =
+            choose::of_packed_422(plan.algorithm, &plan.layout, &plan.jobs, capability)
+        {
             let filtered = plan.jobs.iter().position(|job| !unfiltered(job));
             let index = filtered.expect("a kernel is chosen for what is filtered");
             made.add_step(index, &plan.jobs[index], kernel)?;
-            made.steps[0].jobs = (0..plan.jobs.len()).collect();
+            let step = &mut made.steps[0];
+            step.jobs = (0..plan.jobs.len()).collect();
+            step.packed_422 = true;
+            let others = plan.jobs.iter().rev().find(|job| !unfiltered(job));
+            if let Some(chroma) = others.filter(|job| job.operation != plan.jobs[index].operation) {
+                add_chroma(&mut step.parameter, kernel.form(), &chroma.operation);
+            }
             return Ok(made);
         }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
@@ -173,10 +183,9 @@ impl Launches {
             parameter: self.common(parameter, &job.border),
             radius: match kernel.form() {
                 Form::Any => choose::radius(&job.operation),
-                Form::Full(side) | Form::Separable(side) | Form::Scaled(side) => {
-                    (side / 2, side / 2)
-                }
+                Form::Full(side) | Form::Scaled(side) => (side / 2, side / 2),
             },
+            packed_422: false,
             first_weight: self.weights.len(),
         });
         self.weights.extend(in_device_memory);

@@ -70,6 +70,7 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
         (Samples(samples), ..) => job.width.div_ceil(samples),
         (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
+        (PackedSamples, packed::LUMA_FIRST | packed::LUMA_SECOND, _) => job.width.div_ceil(64),
         (PackedSamples, 1, 3) => job.width.div_ceil(32),
         (PackedSamples, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedSamples, ..) => job.width.div_ceil(128),

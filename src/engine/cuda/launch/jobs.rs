@@ -33,7 +33,7 @@ impl Launches {
         output: Placed,
         (field, fields): (usize, usize),
     ) -> abi::Job {
-        if step.kernel.takes_packed_422() {
+        if step.packed_422 {
             return self.packed_422(input, output, (field, fields));
         }
         let group = &job.group;
@@ -105,7 +105,7 @@ impl Launches {
 impl Step {
     /// The jobs of which its kernel is told: of packed 4:2:2 one tells of all.
     pub(super) fn described_jobs(&self) -> &[usize] {
-        match self.kernel.takes_packed_422() {
+        match self.packed_422 {
             true => &self.jobs[..1],
             false => &self.jobs,
         }

@@ -69,7 +69,7 @@ fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
     let (side, separable) = match form {
         Form::Any => return Cow::Borrowed(taps),
         Form::Full(side) => (side, false),
-        Form::Separable(side) | Form::Scaled(side) => (side, true),
+        Form::Scaled(side) => (side, true),
     };
     Cow::Owned(match taps {
         Taps::Separable {
@@ -143,7 +143,7 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
                         abi::push_line(&mut weights, &across);
                         abi::push_line(&mut weights, &down);
                     }
-                    Form::Any | Form::Full(_) | Form::Separable(_) => {
+                    Form::Any | Form::Full(_) => {
                         abi::push_line(&mut weights, horizontal);
                         abi::push_line(&mut weights, vertical);
                     }
@@ -178,6 +178,33 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (Parameter::Convolve(launch), weights)
+}
+
+/// Says in `parameter`, which is of luma of packed 4:2:2 for a kernel of `form` that goes down slabs, what chroma is
+/// filtered by: separable weights, those down and the divisor the same.
+pub fn add_chroma(parameter: &mut Parameter, form: Form, chroma: &Operation) {
+    let (Parameter::Convolve(launch), Form::Scaled(side)) = (parameter, form) else {
+        return;
+    };
+    let Operation::Correlate(Correlation { taps, divisor }) = chroma else {
+        return;
+    };
+    let Some((across, down)) = taps.lines() else {
+        return;
+    };
+    let across = filled_up(across, slabs::chroma_taps(side));
+    let down = filled_up(down, side);
+    let (scaled_across, scaled_down) = slabs::scaled(&across, &down, slabs::folded(*divisor));
+    let mut weights = Vec::new();
+    abi::push_line(&mut weights, &scaled_across);
+    abi::push_line(&mut weights, &scaled_down);
+    launch.kernels[1] = abi::Taps {
+        width: across.len() as u32,
+        height: down.len() as u32,
+        separable: 1,
+        first: slabs::CHROMA_WEIGHTS as u32,
+    };
+    launch.inline_weights[slabs::CHROMA_WEIGHTS..][..weights.len()].copy_from_slice(&weights);
 }
 
 /// The weights of a separable correlation, rounded to float16, as a kernel that reaches as far as `reach` takes them;

@@ -170,6 +170,40 @@ fn packed_422_filtered_alike_is_one_job() {
 }
 
 #[test]
+fn chroma_of_packed_422_has_weights_of_its_own_across() {
+    let parameter = |spec: &FilterSpec| {
+        let launches = launches(gst_video::VideoFormat::Yuy2, spec);
+        assert_eq!(launches.steps.len(), 1);
+        let Parameter::Convolve(launch) = launches.steps[0].parameter.clone() else {
+            panic!("a linear kernel");
+        };
+        launch
+    };
+    let launch = parameter(&FilterSpec {
+        radius: 7,
+        ..spec(Preset::Gauss)
+    });
+    let taps = |width, first| abi::Taps {
+        width,
+        height: 17,
+        separable: 1,
+        first,
+    };
+    assert_eq!(launch.kernels, [taps(17, 0), taps(9, 80)]);
+    assert_eq!(launch.kernel_count, 1);
+    let weights = |first: usize, count: usize| &launch.inline_weights[first..][..count];
+    // Luma's lines are of 20 floats each, of chroma that across is of 12.
+    assert_eq!(weights(20, 17), weights(80 + 12, 17));
+    let (luma, chroma) = (weights(0, 17), weights(80, 9));
+    assert!(chroma[4] > 1.9 * luma[8] && chroma[4] < 2.1 * luma[8]);
+    let sums = [luma, chroma].map(|line| line.iter().sum::<f32>());
+    assert!((sums[0] / sums[1] - 1.0).abs() < 1e-5, "{sums:?}");
+    // Presets are the same for both.
+    let alike = parameter(&spec(Preset::Gauss7));
+    assert_eq!(alike.kernels[1].width, 0);
+}
+
+#[test]
 fn weights_are_filled_up_to_what_a_kernel_takes() {
     let launch = |format, kernel| {
         let launches = launches(format, &spec(kernel));

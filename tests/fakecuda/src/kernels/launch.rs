@@ -30,6 +30,8 @@ pub enum Filter {
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
     filter: Filter,
+    /// Of chroma of packed 4:2:2, where it is another one.
+    chroma: Option<Box<ConvolveLaunch>>,
     by_halves: bool,
     samples: Samples,
     /// Those of the frame, of packed 4:2:2 luma, chroma and padding apart.
@@ -90,11 +92,12 @@ impl Launch {
             .iter()
             .flatten()
             .any(|plane| plane.channel.action == action::FILTER);
-        let (mut weights, mut matrices) = (None, None);
+        let (mut weights, mut matrices, mut chroma) = (None, None, None);
         if filtered {
             filter.check();
-            if let (Form::Scaled(_), Filter::Linear(launch)) = (kernel.form(), &mut filter) {
+            if let (Form::Scaled(side), Filter::Linear(launch)) = (kernel.form(), &mut filter) {
                 linear::unscale(launch);
+                chroma = linear::chroma(kernel, side, launch);
             }
             limits::check(kernel, &filter);
             weights = filter.find_weights(kernel, memory, context);
@@ -102,6 +105,7 @@ impl Launch {
         }
         Launch {
             filter,
+            chroma,
             by_halves: kernel.weights() == Weights::Halves,
             samples,
             jobs,
@@ -183,7 +187,11 @@ impl Launch {
                     halves::filter(launch, own, plane.channel.zero, width, height)
                 }
                 Filter::Linear(launch) => {
-                    let linear = Linear::new(launch, weights);
+                    let chroma = self.chroma.as_ref().filter(|_| plane.channel.step == 4);
+                    let linear = match chroma {
+                        Some(launch) => Linear::new(launch, &launch.inline_weights),
+                        None => Linear::new(launch, weights),
+                    };
                     let mut results = linear.filter(own, width, height);
                     if let Some(alpha) = alpha {
                         let divisors = linear.filter(alpha, width, height);
