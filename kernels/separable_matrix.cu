@@ -9,7 +9,8 @@
 // Across, products of band matrices of weights and a matrix of bytes give the sums of 16 bytes of 8 rows: of the
 // piece before them, of their own and of the one behind. `ldmatrix` hands a thread four bytes of a row that
 // stand one behind the other, which is what a register of the second operand holds. The band is the same for every
-// 16 bytes of a row, whatever the number of channels: weights stand as many columns apart.
+// 16 bytes of a row, whatever the number of channels: weights stand as many columns apart. Of packed 4:2:2 they stand two
+// apart in rows of the band that give luma, four apart in those of chroma.
 // The result's registers hold sums of two rows of one column each. Two of them from each of two groups of 8 rows,
 // split into low and high bytes, are what a register of the second operand holds in the products down, if these
 // number the rows accordingly: no thread needs a sum of another's. In the end a thread has four bytes of a row that
@@ -21,7 +22,7 @@
 // every pair that is needed.
 //
 // Measured on an H200: 4K RGBA 29 µs, with any divisor 36, where a copy takes 19; 1080p RGBA 12 and 14 of 7, GRAY8 7 and
-// 8 of 4. Of a step's 310 instructions 32 are matrix products, which keep their units busy for a third of the time; every
+// 8 of 4, YUY2 9 of 5. Of a step's 310 instructions 32 are matrix products, which keep their units busy for a third of the time; every
 // fifth cycle of a multiprocessor is lost at the ends of the launch. Five blocks a multiprocessor with fewer
 // registers, blocks of 2 or 8 warps, rounds of 32 rows and three steps ahead take as long or longer.
 //

@@ -285,8 +285,8 @@ kernels! {
     SeparablePacked422R16 = "separable_422_r16", SeparablePacked422R16, Convolve, Inline, 128, PackedSamples, Slabs(5);
     /// Up to 17 + 17 whole numbers of 0 to 255, those across of 257 in all and no further than 16 bytes, with sums
     /// below 2^24, a power of two up to 2^16 for the divisor, nothing to add and results in range, on the matrix units.
-    /// As the ones above otherwise, but jobs are packed, their addresses and strides are multiples of 16, and three
-    /// channels are all treated alike.
+    /// As the ones above otherwise, but jobs are packed or packed 4:2:2, their addresses and strides are multiples of 16, and
+    /// three channels are all treated alike.
     SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
     /// The same with any divisor and anything to add.
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
