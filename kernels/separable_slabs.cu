@@ -227,7 +227,7 @@ struct Runs {
             const u32 place = there ? Shared<S>::SAMPLES + row * S::PITCH + pixel * S::SIZE : Shared<S>::NOTHING;
             if (n == 0 || (n < 3 && channels == 1)) to[n] = place;
             if (n == 2 && channels == 2) to[1] = place;
-            if (n == 0 && S::IS_422) to[1] = place + (there ? tile.begin(2) + pixel : 0);
+            if (n == 0 && S::IS_422) to[1] = place + tile.begin(2) + (there ? pixel : 0);
             keep(shared, offset[n]);
         }
 #pragma unroll
