@@ -115,7 +115,8 @@ typedef struct CudaconvJob {
      * Else APART. */
     cudaconv_u32 packed;
     /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
-     * channels without their bit have a weight of their own. 0 where there are none. */
+     * channels without their bit have a weight of their own. 0 where there are none.
+     * Kernels of separable_slabs.cu with one kernel a job: which of the launch's two it is. Else 0. */
     cudaconv_u32 joint;
     /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
     cudaconv_i32 alpha;
@@ -156,11 +157,11 @@ typedef struct CudaconvConvolveLaunch {
      * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
      * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
-    /* The weights of the second behind those of the first. Kernels of packed 4:2:2 that go down slabs take one alone;
-     * if the second's width is not 0, its weights, which are at CUDACONV_CHROMA_WEIGHTS, are those of chroma: of half the
-     * radius across, and the same down. */
+    /* Of one size, the weights of the second behind those of the first. But kernels of packed 4:2:2 that go down slabs
+     * take one alone; if the second's width is not 0, its weights, which are at CUDACONV_CHROMA_WEIGHTS, are those of
+     * chroma: of half the radius across, and the same down. */
     CudaconvTaps kernels[2];
-    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
+    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both; 1: the first, or of each job the one that it says */
     float divisor;
     float reciprocal; /* the float32 nearest to 1 / divisor */
     float sum;        /* of the weights of the first kernel */

@@ -380,6 +380,20 @@ impl Kernel {
         }
     }
 
+    /// The kernel that computes in one launch, with a filter for each job, what this one and `other` do: of those that
+    /// go down slabs the one with more taps. Both are for the same samples.
+    pub fn together(self, other: Kernel) -> Option<Kernel> {
+        let taps = |kernel: Kernel| match kernel.form() {
+            Form::Scaled(taps) if kernel != Kernel::SeparableMagnitudeU8 => Some(taps),
+            _ => None,
+        };
+        Some(if taps(self)? < taps(other)? {
+            other
+        } else {
+            self
+        })
+    }
+
     /// Whether it takes frames of packed 4:2:2 alone, luma and chroma as one job.
     pub fn needs_packed_422(self) -> bool {
         use Kernel::*;

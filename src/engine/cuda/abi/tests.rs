@@ -269,6 +269,26 @@ fn frame(sizes: &[(u32, u32)]) -> Frame {
 }
 
 #[test]
+fn kernels_that_go_down_slabs_take_the_weights_of_those_with_fewer() {
+    use Kernel::*;
+    assert_eq!(SeparableU8R7.together(SeparableU8R4), Some(SeparableU8R7));
+    assert_eq!(SeparableU8R2.together(SeparableU8R3), Some(SeparableU8R3));
+    assert_eq!(
+        SeparableU16R4.together(SeparableU16R16),
+        Some(SeparableU16R16)
+    );
+    assert_eq!(SeparableU8R4.together(SeparableMagnitudeU8), None);
+    assert_eq!(SeparableU8R4.together(SeparableU8), None);
+    assert_eq!(SeparableMatrixU8.together(SeparableU8R7), None);
+    for kernel in Kernel::ALL {
+        // Two of their filters fit into the launch.
+        if let (Some(_), Form::Scaled(taps)) = (kernel.together(kernel), kernel.form()) {
+            assert!(4 * line_length(taps) <= LINEAR_WEIGHTS, "{kernel:?}");
+        }
+    }
+}
+
+#[test]
 fn tiles_cover_every_job_once() {
     for kernel in Kernel::ALL {
         for sizes in [

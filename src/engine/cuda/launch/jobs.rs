@@ -41,7 +41,9 @@ impl Launches {
         let order = group.by_address();
         let is_packed = group.is_packed(self.plan.layout.sample.bytes());
         let is_bilateral = matches!(job.operation, Operation::Bilateral(_));
+        let is_second = |second: usize| self.plan.jobs[second].operation == job.operation;
         let mut made = abi::Job {
+            joint: step.second.is_some_and(is_second).into(),
             channel_count: order.len() as u32,
             width: group.width as u32,
             height: ((group.height + fields - 1 - field) / fields) as u32,

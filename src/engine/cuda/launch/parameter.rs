@@ -114,20 +114,36 @@ fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
     })
 }
 
-/// The parameter of one linear kernel, or of the two of a magnitude, with their weights in `form`.
-pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, Vec<f32>) {
+/// What several linear kernels of a launch are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernels {
+    /// Jobs are filtered by one of them, and divided by the same.
+    OfJobs,
+    /// Both gradients of a magnitude.
+    OfMagnitude,
+}
+
+/// The parameter of one or two linear kernels, with their weights in `form`.
+pub fn convolve_parameter(
+    kernels: &[&Correlation],
+    are: Kernels,
+    form: Form,
+) -> (Parameter, Vec<f32>) {
     let divisor = kernels[0].divisor;
     let mut launch = Box::new(abi::ConvolveLaunch {
-        kernel_count: kernels.len() as u32,
+        kernel_count: match are {
+            Kernels::OfJobs => 1,
+            Kernels::OfMagnitude => 2,
+        },
         divisor,
         reciprocal: 1.0 / divisor,
         sum: kernels[0].taps.sum() as f32,
         ..abi::ConvolveLaunch::default()
     });
     // A magnitude is divided as a whole.
-    let in_weights = match kernels.len() {
-        1 => slabs::folded(divisor),
-        _ => 1.0,
+    let in_weights = match are {
+        Kernels::OfJobs => slabs::folded(divisor),
+        Kernels::OfMagnitude => 1.0,
     };
     let mut weights = Vec::new();
     for (kernel, described) in kernels.iter().zip(&mut launch.kernels) {

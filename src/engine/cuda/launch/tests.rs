@@ -87,6 +87,56 @@ fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matric
     assert_eq!(jobs(&launches, false).len(), 4);
 }
 
+/// Of a Gaussian that is half as wide on chroma's grid.
+#[test]
+fn luma_and_chroma_with_weights_of_their_own_share_a_launch() {
+    use gst_video::VideoFormat as Format;
+    let gauss = |radius| FilterSpec {
+        radius,
+        ..spec(Preset::Gauss)
+    };
+    for (format, radius, kernel) in [
+        (Format::Nv12, 4, Kernel::SeparableU8R4),
+        (Format::I420, 7, Kernel::SeparableU8R7),
+        (Format::Y42b, 16, Kernel::SeparableU8R16),
+        (Format::P01010le, 8, Kernel::SeparableU16R8),
+    ] {
+        let launches = launches(format, &gauss(radius));
+        let kernels: Vec<Kernel> = launches.kernels().collect();
+        assert_eq!(kernels, [kernel], "{format}");
+        let Form::Scaled(side) = kernel.form() else {
+            panic!("{kernel:?} takes so many weights");
+        };
+        assert_eq!(launches.steps[0].radius, (side / 2, side / 2));
+        let jobs = jobs(&launches, true);
+        let which: Vec<u32> = jobs.iter().map(|job| job.joint).collect();
+        let expected = match format {
+            Format::Nv12 | Format::P01010le => vec![0, 0, 1, 1],
+            _ => vec![0, 0, 1, 1, 1, 1],
+        };
+        assert_eq!(which, expected, "{format}");
+        let Parameter::Convolve(parameter) = &launches.steps[0].parameter else {
+            panic!("a linear kernel");
+        };
+        assert_eq!(parameter.kernel_count, 1);
+        let line = abi::line_length(side);
+        let firsts = parameter.kernels.map(|taps| taps.first as usize);
+        assert_eq!(firsts, [0, 2 * line]);
+        for (taps, first) in parameter.kernels.iter().zip(firsts) {
+            assert_eq!((taps.width, taps.height), (side as u32, side as u32));
+            // They are as they would be alone.
+            let down = first + line;
+            let sum: f32 = parameter.inline_weights[down..down + side].iter().sum();
+            assert!((sum / 2f32.powi(24) - 1.0).abs() < 1e-5, "{sum}");
+        }
+    }
+    // Kernels that take one filter for all.
+    let steps = |format, spec: &FilterSpec| launches(format, spec).steps.len();
+    assert_eq!(steps(Format::Nv12, &gauss(24)), 2);
+    assert_eq!(steps(Format::I420, &spec(Preset::Bilateral)), 2);
+    assert_eq!(steps(Format::Y444, &gauss(7)), 1);
+}
+
 #[test]
 fn subsampled_planes_have_a_bilateral_of_their_own() {
     let launches = launches(gst_video::VideoFormat::I420, &spec(Preset::Bilateral));

@@ -151,7 +151,8 @@ pub fn unscale(launch: &mut ConvolveLaunch) {
         1 => slabs::folded(launch.divisor),
         _ => 1.0,
     };
-    for taps in launch.kernels.into_iter().filter(|taps| taps.width != 0) {
+    for index in 0..launch.kernel_count as usize {
+        let taps = launch.kernels[index];
         let (across, down) = lines(launch, &taps);
         let (across, down) = slabs::unscaled(across, down, divisor);
         let first = taps.first as usize;
@@ -162,10 +163,10 @@ pub fn unscale(launch: &mut ConvolveLaunch) {
 }
 
 /// The launch of chroma, of one for packed 4:2:2 by `kernel`, of `side` taps across and down, whose weights for chroma are
-/// others than luma's. Ends the process where these are not what the kernel takes.
+/// others than luma's, which are [unscaled](unscale) already. Ends the process where these are not what the kernel takes.
 pub fn chroma(kernel: Kernel, side: usize, launch: &ConvolveLaunch) -> Option<Box<ConvolveLaunch>> {
     let taps = launch.kernels[1];
-    if launch.kernel_count != 1 || taps.width == 0 {
+    if launch.kernel_count != 1 || taps.width == 0 || !kernel.needs_packed_422() {
         return None;
     }
     let expected = Taps {
@@ -174,12 +175,15 @@ pub fn chroma(kernel: Kernel, side: usize, launch: &ConvolveLaunch) -> Option<Bo
         separable: 1,
         first: slabs::CHROMA_WEIGHTS as u32,
     };
-    let down = |taps: &Taps| lines(launch, taps).1;
-    if !kernel.needs_packed_422() || taps != expected || down(&taps) != down(&launch.kernels[0]) {
+    if taps != expected {
         violation!("{} for chroma with {taps:?}", kernel.name());
     }
     let mut chroma = Box::new(launch.clone());
     chroma.kernels[0] = taps;
+    unscale(&mut chroma);
+    if lines(&chroma, &taps).1 != lines(launch, &launch.kernels[0]).1 {
+        violation!("{} for chroma with other weights down", kernel.name());
+    }
     Some(chroma)
 }
 
