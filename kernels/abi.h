@@ -116,7 +116,7 @@ typedef struct CudaconvJob {
     cudaconv_u32 packed;
     /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
      * channels without their bit have a weight of their own. 0 where there are none.
-     * Kernels of separable_slabs.cu with one kernel a job: which of the launch's two it is. Else 0. */
+     * Kernels that take filters of jobs (abi.rs): which of the launch's two kernels filters this one. Else 0. */
     cudaconv_u32 joint;
     /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
     cudaconv_i32 alpha;

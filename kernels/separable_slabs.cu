@@ -268,6 +268,9 @@ struct Radii<RADIUS, OTHERS...> {
     }
 };
 
+template <int... RADII>
+DEVICE constexpr int count_of(Radii<RADII...>) { return sizeof...(RADII); }
+
 template <typename R, typename S>
 DEVICE void filter(Shared<S>& shared, const Tile<S>& tile, const CudaconvConvolveLaunch& launch) {
     int outputs = slabs_of(tile.rows), inputs = tile.filters ? slabs_of(tile.rows + 2 * tile.radius) : 0;
@@ -327,8 +330,11 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     const int pixels = channels == 3 ? pixels_of(3) : THREADS / channels;
     const int y0 = (blockIdx.y - job.first_tile_row) * frame.tile_height;
     const int rows = min(static_cast<int>(frame.tile_height), static_cast<int>(job.height) - y0);
-    // Of a magnitude those of both kernels, else those of the job's.
-    const float* weights = launch.inline_weights + (COUNT == 2 || IS_422 ? 0 : launch.kernels[job.joint].first);
+    // Where the job's weights begin, with a line of fours. Kernels of many taps or of several radii have no registers for
+    // addresses that are not known beforehand.
+    constexpr bool OF_JOBS = count_of(R()) == 1 && R::LARGEST <= 8 && COUNT == 1 && !IS_422;
+    const u32 first = OF_JOBS ? launch.kernels[job.joint].first / 4 * 4 : 0;
+    const float* weights = launch.inline_weights + first;
     Tile<S> tile = {frame, job, weights, static_cast<int>(launch.kernels[0].width / 2), 0, channels,
                     static_cast<int>(blockIdx.x) * pixels, y0, rows, pixels, (static_cast<int>(job.width) + 1) / 2};
 #pragma unroll 1

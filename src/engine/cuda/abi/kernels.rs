@@ -380,18 +380,32 @@ impl Kernel {
         }
     }
 
-    /// The kernel that computes in one launch, with a filter for each job, what this one and `other` do: of those that
-    /// go down slabs the one with more taps. Both are for the same samples.
+    /// Whether jobs of a launch may have different filters, two at most.
+    pub fn takes_filters_of_jobs(self) -> bool {
+        use Kernel::*;
+        matches!(
+            self,
+            SeparableU8R7 | SeparableU8R8 | SeparableU16R4 | SeparableU16R8
+        )
+    }
+
+    /// The kernel that computes in one launch what this one and `other` do with different filters, of those that
+    /// go down slabs the one of fewest taps that suffice. Both are for the same samples.
     pub fn together(self, other: Kernel) -> Option<Kernel> {
+        use Kernel::*;
+        let of_samples = match self {
+            SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8 => {
+                [SeparableU8R7, SeparableU8R8]
+            }
+            SeparableU16R4 | SeparableU16R8 => [SeparableU16R4, SeparableU16R8],
+            _ => return None,
+        };
         let taps = |kernel: Kernel| match kernel.form() {
-            Form::Scaled(taps) if kernel != Kernel::SeparableMagnitudeU8 => Some(taps),
+            Form::Scaled(taps) if kernel != SeparableMagnitudeU8 => Some(taps),
             _ => None,
         };
-        Some(if taps(self)? < taps(other)? {
-            other
-        } else {
-            self
-        })
+        let most = taps(self).max(Some(taps(other)?));
+        of_samples.into_iter().find(|kernel| taps(*kernel) >= most)
     }
 
     /// Whether it takes frames of packed 4:2:2 alone, luma and chroma as one job.

@@ -269,22 +269,33 @@ fn frame(sizes: &[(u32, u32)]) -> Frame {
 }
 
 #[test]
-fn kernels_that_go_down_slabs_take_the_weights_of_those_with_fewer() {
+fn kernels_that_take_filters_of_jobs_stand_in_for_those_with_fewer_taps() {
     use Kernel::*;
-    assert_eq!(SeparableU8R7.together(SeparableU8R4), Some(SeparableU8R7));
-    assert_eq!(SeparableU8R2.together(SeparableU8R3), Some(SeparableU8R3));
-    assert_eq!(
-        SeparableU16R4.together(SeparableU16R16),
-        Some(SeparableU16R16)
-    );
-    assert_eq!(SeparableU8R4.together(SeparableMagnitudeU8), None);
-    assert_eq!(SeparableU8R4.together(SeparableU8), None);
-    assert_eq!(SeparableMatrixU8.together(SeparableU8R7), None);
-    for kernel in Kernel::ALL {
-        // Two of their filters fit into the launch.
-        if let (Some(_), Form::Scaled(taps)) = (kernel.together(kernel), kernel.form()) {
-            assert!(4 * line_length(taps) <= LINEAR_WEIGHTS, "{kernel:?}");
-        }
+    for (one, other, together) in [
+        (SeparableU8R7, SeparableU8R4, Some(SeparableU8R7)),
+        (SeparableU8R4, SeparableU8R2, Some(SeparableU8R7)),
+        (SeparableU8R4, SeparableU8R8, Some(SeparableU8R8)),
+        (SeparableU16R4, SeparableU16R4, Some(SeparableU16R4)),
+        (SeparableU16R8, SeparableU16R4, Some(SeparableU16R8)),
+        (SeparableU8R16, SeparableU8R8, None),
+        (SeparableU8R8, SeparableU8R16, None),
+        (SeparableU16R4, SeparableU16R16, None),
+        (SeparableU8R4, SeparableMagnitudeU8, None),
+        (SeparableU8R4, SeparableU8, None),
+        (SeparableMatrixU8, SeparableU8R7, None),
+    ] {
+        assert_eq!(one.together(other), together, "{one:?} and {other:?}");
+    }
+    for kernel in Kernel::ALL
+        .into_iter()
+        .filter(|k| k.takes_filters_of_jobs())
+    {
+        let Form::Scaled(taps) = kernel.form() else {
+            panic!("{kernel:?} takes any number of weights");
+        };
+        // Both filters fit into the launch.
+        assert!(4 * line_length(taps) <= LINEAR_WEIGHTS, "{kernel:?}");
+        assert_eq!(kernel.together(kernel), Some(kernel));
     }
 }
 

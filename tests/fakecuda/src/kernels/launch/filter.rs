@@ -50,7 +50,7 @@ impl Filter {
         if most == 0 {
             return None;
         }
-        if most > 1 || launch.kernel_count != 1 || kernel.together(kernel).is_none() {
+        if most > 1 || launch.kernel_count != 1 || !kernel.takes_filters_of_jobs() {
             violation!("{} has no kernel {most} for a job", kernel.name());
         }
         let mut second = launch.clone();
