@@ -280,6 +280,8 @@ struct Ring {
             for (at += thread % Shape::COPIERS; at < end; at += Shape::COPIERS) {
                 if (at < 0) continue;
                 const int position = shared.beside[side * BESIDE + at - first], source = begin + position;
+                // Chroma of the last pixel of packed 4:2:2 of odd width.
+                if (position != BEYOND && source == at) continue;
                 u8 code;
                 if (position == BEYOND) code = tile.codes_beyond() >> 8 * ((at - begin) & 3);
                 else if (source >= 0 && source < Shape::ROW - (Shape::BESIDE - tile.beside) * PIECE) code = bytes[source];
