@@ -178,9 +178,16 @@ typedef struct CudaconvConvolveLaunch {
 } CudaconvConvolveLaunch;
 CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2976, tolerance, 2972);
 
+/* Rows of a thread of bilateral_joint_u8, and what is added to its exponents. */
+#define CUDACONV_JOINT_ROWS 7
+#define CUDACONV_LARGER 100
+
 /* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
  * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset
- * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window. */
+ * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window.
+ *
+ * bilateral_joint_u8 takes them from `inline_weights` by columns instead: of each dx from 0 to radius_x those of the
+ * distances dy from -(CUDACONV_JOINT_ROWS / 2) to radius_y, CUDACONV_LARGER added to each. */
 typedef struct CudaconvBilateralLaunch {
     CudaconvFrame frame;
     cudaconv_u64 weights; /* as in CudaconvConvolveLaunch */
@@ -189,12 +196,14 @@ typedef struct CudaconvBilateralLaunch {
     cudaconv_u32 distance;
     float color;               /* factor of the squared distance in the exponent of 2 */
     float color_premultiplied; /* the same for products of code value and alpha */
-    cudaconv_u32 reserved;
+    float color_root;          /* root of -color */
     /* Largest |dx| of the window in the rows at distance dy = 0, 1, … radius_y. */
     cudaconv_u8 spans[40];
+    /* Largest |dy| of it in the columns at distance dx = 0, 1, … radius_x. */
+    cudaconv_u8 columns[40];
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
 } CudaconvBilateralLaunch;
-CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
+CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2504, inline_weights, 1928);
 
 /* Most taps per axis of a bilateral by levels. */
 #define CUDACONV_FAST_TAPS 65

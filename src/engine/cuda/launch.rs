@@ -22,7 +22,7 @@ mod parameter;
 
 use self::parameter::{
     Kernels, Parameter, add_chroma, add_digits, bilateral_parameter, check_window,
-    convolve_parameter, fast_parameter, halves, matrices, spectrum,
+    convolve_parameter, fast_parameter, halves, matrices, put_by_columns, spectrum,
 };
 
 /// A frame in device memory.
@@ -254,6 +254,10 @@ impl Launches {
         let plain = weights.into_iter().map(f32::to_bits);
         Ok(match kernel.weights() {
             Weights::Device => plain.collect(),
+            Weights::Columns => {
+                put_by_columns(parameter);
+                Vec::new()
+            }
             Weights::Matrices => matrices(&job.operation),
             Weights::Halves => {
                 let reach = kernel.halves();

@@ -20,6 +20,8 @@ pub enum Parameter {
 pub enum Weights {
     /// From `inline_weights` alone; `weights` may be 0.
     Inline,
+    /// From `inline_weights` alone, [by columns](super::columns::from_rows).
+    Columns,
     /// From device memory at `weights` alone.
     Device,
     /// From `inline_weights`, and from device memory at `weights` the
@@ -318,7 +320,7 @@ kernels! {
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Three packed differences at once: radius up to 8, joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
-    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 128, Samples(32), First(&[32]);
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Columns, 128, Samples(32), First(&[28]);
     /// The same of any radius for whose tile there is room.
     BilateralJointWideU8 = "bilateral_joint_wide_u8", BilateralJointWideU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Channels with a weight of their own, without premultiplication, of any radius for whose tile there is room.

@@ -197,8 +197,9 @@ fn members_stand_in_the_order_of_the_header() {
         distance,
         color,
         color_premultiplied,
-        reserved,
+        color_root,
         spans,
+        columns,
         inline_weights
     });
 }
@@ -208,6 +209,8 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("CHANNELS"), MAX_CHANNELS);
     assert_eq!(defined("JOBS"), MAX_JOBS);
     assert_eq!(defined("INLINE_WEIGHTS"), INLINE_WEIGHTS);
+    assert_eq!(defined("JOINT_ROWS"), columns::JOINT_ROWS);
+    assert_eq!(defined("LARGER"), columns::LARGER);
     assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
     assert_eq!(defined("CHROMA_WEIGHTS"), slabs::CHROMA_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);

@@ -289,6 +289,7 @@ pub fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>,
         },
         color: bilateral.color,
         color_premultiplied: bilateral.color_premultiplied,
+        color_root: (-bilateral.color).sqrt(),
         ..abi::BilateralLaunch::default()
     });
     weights[0] = 0.0;
@@ -296,9 +297,19 @@ pub fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>,
         let (dx, dy) = (dx.unsigned_abs() as usize, dy.unsigned_abs() as usize);
         weights[dy * (rx + 1) + dx] = exponent;
         launch.spans[dy] = launch.spans[dy].max(dx as u8);
+        launch.columns[dx] = launch.columns[dx].max(dy as u8);
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (launch, weights)
+}
+
+/// Puts the weights in the launch of a bilateral, all of which are there, by columns.
+pub fn put_by_columns(parameter: &mut Parameter) {
+    if let Parameter::Bilateral(launch) = parameter {
+        let radius = (launch.radius_x as usize, launch.radius_y as usize);
+        let columns = abi::columns::from_rows(&launch.inline_weights, radius);
+        copy_inline(&mut launch.inline_weights, &columns);
+    }
 }
 
 /// The parameter of a bilateral by levels.

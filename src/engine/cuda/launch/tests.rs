@@ -147,6 +147,37 @@ fn subsampled_planes_have_a_bilateral_of_their_own() {
 }
 
 #[test]
+fn exponents_of_a_joint_bilateral_travel_by_columns() {
+    let spec = spec(Preset::Bilateral);
+    let launches = launches(gst_video::VideoFormat::Rgba, &spec);
+    assert_eq!(
+        launches.kernels().collect::<Vec<_>>(),
+        [Kernel::BilateralJointU8]
+    );
+    assert!(launches.weights().is_empty());
+    let Parameter::Bilateral(launch) = &launches.steps[0].parameter else {
+        panic!("a bilateral");
+    };
+    // A circle of radius 8: the same across as down.
+    assert_eq!(launch.columns, launch.spans);
+    assert_eq!(launch.columns[..9], [8, 7, 7, 7, 6, 6, 5, 3, 0]);
+    let rows = abi::columns::to_rows(&launch.inline_weights, (8, 8)).unwrap();
+    // -(dx² + dy²) / (2 · 5²), as exponents of 2.
+    let exponent = |squared: f32| -squared / 50.0 * std::f32::consts::LOG2_E;
+    for (at, squared) in [
+        (0, 0.0),
+        (1, 1.0),
+        (9, 1.0),
+        (2 * 9 + 3, 13.0),
+        (8 * 9, 64.0),
+    ] {
+        assert!((rows[at] - exponent(squared)).abs() < 1e-5, "{at}");
+    }
+    assert_eq!(rows[8 * 9 + 1], f32::NEG_INFINITY);
+    assert!((launch.color_root.powi(2) / -launch.color - 1.0).abs() < 1e-6);
+}
+
+#[test]
 fn fields_are_jobs_of_every_second_row() {
     let jobs = jobs(
         &launches(gst_video::VideoFormat::Gray8, &spec(Preset::Gauss3)),

@@ -1,6 +1,6 @@
 //! One launch: its parameter read and checked, and then computed.
 
-use super::bilateral::{Bilateral, Inputs};
+use super::bilateral::{self, Bilateral, Inputs};
 use super::direct3;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
@@ -102,6 +102,11 @@ impl Launch {
                 filter.check();
                 if let (Form::Scaled(_), Filter::Linear(launch)) = (kernel.form(), &mut *filter) {
                     linear::unscale(launch);
+                }
+                if let (Weights::Columns, Filter::Bilateral(launch)) =
+                    (kernel.weights(), &mut *filter)
+                {
+                    bilateral::put_by_rows(launch);
                 }
                 limits::check(kernel, filter);
             }

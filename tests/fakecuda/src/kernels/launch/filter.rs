@@ -161,7 +161,7 @@ impl Filter {
                 fourier::check(launch, &weights, &table);
                 return Some(rows);
             }
-            Weights::Inline | Weights::Device => return None,
+            Weights::Inline | Weights::Columns | Weights::Device => return None,
         };
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
@@ -248,5 +248,13 @@ fn check_bilateral(launch: &BilateralLaunch) {
         .any(|span| usize::from(*span) > rx)
     {
         violation!("a row of the window is wider than its radius");
+    }
+    let reach = |dx| {
+        (0..=ry)
+            .rev()
+            .find(|&dy| usize::from(launch.spans[dy]) >= dx)
+    };
+    if (0..=rx).any(|dx| Some(usize::from(launch.columns[dx])) != reach(dx)) {
+        violation!("columns of the window that are not those of its rows");
     }
 }
