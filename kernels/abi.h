@@ -45,6 +45,8 @@ typedef unsigned long long cudaconv_u64;
 /* The same of linear kernels, where FMAs take them as constant operands: all separable ones and their
  * magnitudes (65 + 65 taps twice), sums of two as large or of four of 31 + 31 taps. */
 #define CUDACONV_LINEAR_WEIGHTS 272
+/* Where those of chroma begin that are not luma's: see CudaconvConvolveLaunch. */
+#define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
 /* Means of alpha below one part of this many count as none. */
@@ -113,7 +115,8 @@ typedef struct CudaconvJob {
      * Else APART. */
     cudaconv_u32 packed;
     /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
-     * channels without their bit have a weight of their own. 0 where there are none. */
+     * channels without their bit have a weight of their own. 0 where there are none.
+     * Kernels that take filters of jobs (abi.rs): which of the launch's two kernels filters this one. Else 0. */
     cudaconv_u32 joint;
     /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
     cudaconv_i32 alpha;
@@ -154,8 +157,11 @@ typedef struct CudaconvConvolveLaunch {
      * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
      * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
-    CudaconvTaps kernels[2]; /* the weights of the second behind those of the first */
-    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
+    /* Of one size, the weights of the second behind those of the first. But kernels of packed 4:2:2 that go down slabs
+     * take one alone; if the second's width is not 0, its weights, which are at CUDACONV_CHROMA_WEIGHTS, are those of
+     * chroma: of half the radius across, and the same down. */
+    CudaconvTaps kernels[2];
+    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both; 1: the first, or of each job the one that it says */
     float divisor;
     float reciprocal; /* the float32 nearest to 1 / divisor */
     float sum;        /* of the weights of the first kernel */
@@ -172,9 +178,16 @@ typedef struct CudaconvConvolveLaunch {
 } CudaconvConvolveLaunch;
 CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2976, tolerance, 2972);
 
+/* Rows of a thread of bilateral_joint_u8, and what is added to its exponents. */
+#define CUDACONV_JOINT_ROWS 7
+#define CUDACONV_LARGER 100
+
 /* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
  * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset
- * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window. */
+ * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window.
+ *
+ * bilateral_joint_u8 takes them from `inline_weights` by columns instead: of each dx from 0 to radius_x those of the
+ * distances dy from -(CUDACONV_JOINT_ROWS / 2) to radius_y, CUDACONV_LARGER added to each. */
 typedef struct CudaconvBilateralLaunch {
     CudaconvFrame frame;
     cudaconv_u64 weights; /* as in CudaconvConvolveLaunch */
@@ -183,12 +196,14 @@ typedef struct CudaconvBilateralLaunch {
     cudaconv_u32 distance;
     float color;               /* factor of the squared distance in the exponent of 2 */
     float color_premultiplied; /* the same for products of code value and alpha */
-    cudaconv_u32 reserved;
+    float color_root;          /* root of -color */
     /* Largest |dx| of the window in the rows at distance dy = 0, 1, … radius_y. */
     cudaconv_u8 spans[40];
+    /* Largest |dy| of it in the columns at distance dx = 0, 1, … radius_x. */
+    cudaconv_u8 columns[40];
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
 } CudaconvBilateralLaunch;
-CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
+CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2504, inline_weights, 1928);
 
 /* Most taps per axis of a bilateral by levels. */
 #define CUDACONV_FAST_TAPS 65

@@ -22,22 +22,7 @@
 // Codes go through shared memory, so that a thread writes 16 bytes of a row.
 //
 // Needs compute_80.
-#include "common.cuh"
-
-constexpr int WARPS = 4;
-constexpr int THREADS = WARPS * WARP;
-constexpr int WORD = 4;
-// Bytes of a row that are loaded at once, and that a product across gives the sums of.
-constexpr int PIECE = 16;
-// Rows of a product across, and of a step.
-constexpr int GROUP = 8;
-constexpr int STEP = 16;
-// Steps in the ring, and how many of them are loaded ahead: one is being worked on, and of the one before that
-// bytes may be copied yet.
-constexpr int SLOTS = 4;
-constexpr int AHEAD = SLOTS - 2;
-// Most rows of a tile and around it.
-constexpr int MOST_ROWS = 256;
+#include "staged.cuh"
 
 // --- 1. instructions -----------------------------------------------------------------------------
 
@@ -61,180 +46,51 @@ DEVICE u32 clamped_codes(u32 two) {
     return two;
 }
 
-// Shared memory by its own addresses, in registers of 32 bits.
-DEVICE u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
-
-DEVICE void store_word(u32 to, u32 word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory"); }
-
-DEVICE void store_piece(u32 to, uint4 four) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w)
-                 : "memory");
-}
-
-DEVICE uint4 load_piece(u32 from) {
-    uint4 four;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                 : "r"(from)
-                 : "memory");
-    return four;
-}
-
 DEVICE void load_matrix(u32 (&words)[4], u32 from) {
     const uint4 four = load_piece(from);
     words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
 }
 
-// Four pieces, one behind the other, of eight rows: lane l says where piece l / 8 of row l % 8 is, and gets bytes
-// 4 (l % 4) to 4 (l % 4) + 3 of each in row l / 4.
-DEVICE void load_pieces(u32 (&words)[4], u32 from) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(from)
-                 : "memory");
-}
-
-DEVICE void copy_piece(u32 to, cudaconv_u64 from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
-DEVICE void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int LEFT>
-DEVICE void wait_for_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-}
-
-// Keeps a value in a register, where the compiler would compute it again in every step.
-template <typename Value>
-DEVICE void keep(Value& value) {
-    asm volatile("" : "+r"(value));
-}
-
 // --- 2. a tile -----------------------------------------------------------------------------------
 
-// BESIDE: pieces read on either side of a warp's. BLOCKS: of 16 rows, that 16 rows of sums are computed from.
-// TILES: pieces that a warp computes.
-template <int BESIDE, int BLOCKS, int TILES>
-struct Filter {
-    static constexpr int PRODUCTS = 2 * BESIDE + 1;
-    static constexpr int READS = (TILES + 2 * BESIDE + 3) / 4;  // of four pieces
-    static constexpr int ABOVE = GROUP * (BLOCKS - 1);          // rows above an output's own
+// PIECES: that are read on either side of a warp's. BLOCKS: of 16 rows, that 16 rows of sums are computed from. TILES:
+// pieces that a warp computes. Of the step before the one that is summed across bytes may be copied yet.
+template <int PIECES, int BLOCKS_, int TILES>
+struct Filter : Shape<TILES, PIECES, GROUP * (BLOCKS_ - 1), 2, 1> {
+    static constexpr int BLOCKS = BLOCKS_;
+    static constexpr int PRODUCTS = 2 * PIECES + 1;
+    static constexpr int READS = (TILES + 2 * PIECES + 3) / 4;  // of four pieces
     static constexpr int BYTES = TILES * PIECE;
-    // Of a row of the tile: pieces that are read, and what lies between rows, an odd number of pieces, so that
-    // those of eight rows are in different banks.
-    static constexpr int PIECES = WARPS * TILES + 2 * BESIDE;
-    static constexpr int PITCH = (PIECES | 1) * PIECE;
-    static constexpr int SLOT = STEP * PITCH;
-    // Threads that copy a row, and rows that a warp writes at once.
-    static constexpr int COPIERS = THREADS / STEP;
-    static constexpr int COPIES = (PIECES + COPIERS - 1) / COPIERS;
+    // Rows that a warp writes at once.
     static constexpr int LINES = WARP / TILES;
     static constexpr int PASSES = STEP / LINES;
-
-    struct Shared {
-        alignas(128) u8 ring[SLOTS * SLOT];
-        alignas(128) u8 codes[WARPS][STEP][BYTES];
-        alignas(16) u32 across[PRODUCTS][WARP][4];
-        alignas(16) u32 down[BLOCKS][WARP][4];
-        // What a thread's four sums begin with, of the first and the second half of 16 bytes.
-        alignas(16) float first[2][4];
-        // For each byte of a tile's row, and then for each row, the one in the picture that stands for it, or
-        // BEYOND. Of tiles at an edge alone.
-        int positions[PIECES * PIECE + MOST_ROWS];
-    };
 };
 
-template <int BESIDE, int BLOCKS, int TILES>
+template <typename Own>
+struct Shared {
+    typename Ring<Own>::Shared staged;
+    alignas(128) u8 codes[WARPS][STEP][Own::BYTES];
+    alignas(16) u32 across[Own::PRODUCTS][WARP][4];
+    alignas(16) u32 down[Own::BLOCKS][WARP][4];
+    // What a thread's four sums begin with, of the first and the second half of 16 bytes.
+    alignas(16) float first[2][4];
+};
+
+template <typename Own>
 DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
-    using Own = Filter<BESIDE, BLOCKS, TILES>;
-    constexpr int ROW = Own::PIECES * PIECE, OUT_ROW = WARPS * Own::BYTES, RING = SLOTS * Own::SLOT;
-    __shared__ typename Own::Shared shared;
-    const CudaconvFrame& frame = launch.frame;
-    const CudaconvJob& job = frame.jobs[job_of(frame, blockIdx.y)];
-    if (blockIdx.x >= job.tiles_across) return;
-    const CudaconvChannel& first = job.channels[0];
-    const int channels = job.channel_count, height = job.height, row_bytes = job.width * channels;
-    const int x0 = blockIdx.x * OUT_ROW, y0 = (blockIdx.y - job.first_tile_row) * frame.tile_height;
-    const int steps = (min(static_cast<int>(frame.tile_height), height - y0) + STEP - 1) / STEP;
+    constexpr int BESIDE = Own::BESIDE, BLOCKS = Own::BLOCKS, TILES = Own::TILES;
+    __shared__ Shared<Own> shared;
+    const u32 job_index = job_of(launch.frame, blockIdx.y);
+    if (blockIdx.x >= launch.frame.jobs[job_index].tiles_across) return;
+    const Tile<Own> tile(launch, job_index, blockIdx.x, blockIdx.y);
     const int warp = threadIdx.x / WARP;
-    const int reach_x = launch.kernels[0].width / 2 * channels, reach_y = launch.kernels[0].height / 2;
-    const int beside = (reach_x + PIECE - 1) / PIECE;
-    // Where byte 0 of the picture's row is in the tile's.
-    const int begin = BESIDE * PIECE - x0;
-
-    // --- Edges
-    const bool in_rows = x0 > 0 && x0 + OUT_ROW + BESIDE * PIECE <= row_bytes;
-    const bool in_picture = y0 >= reach_y && y0 + steps * STEP + reach_y <= height;
-    if (!in_rows || !in_picture) {
+    Ring<Own> ring(launch, shared.staged, job_index, tile);
 #pragma unroll 1
-        for (int at = threadIdx.x; at < ROW + MOST_ROWS; at += THREADS) {
-            const bool is_row = at >= ROW;
-            // Floor division: positions begin at most 64 pixels before the row.
-            const int byte = at - begin, pixel = (byte + channels * 64) / channels - 64;
-            const int own = is_row ? y0 - Own::ABOVE + at - ROW : pixel;
-            const int position = border_position(frame.border, own, is_row ? height : static_cast<int>(job.width));
-            shared.positions[at] = is_row || position == BEYOND ? position : position * channels + byte - pixel * channels;
-        }
-        __syncthreads();
-    }
-    // Channels of a word: three are alike, others a power of two.
-    auto of_byte = [&](int k) -> const CudaconvChannel& { return job.channels[channels == 3 ? 0 : k & (channels - 1)]; };
-    u32 beyond = 0;
-    if (frame.border == CUDACONV_CONSTANT) {
-#pragma unroll
-        // The host sees to it that these are bytes.
-        for (int k = 0; k < WORD; ++k) beyond |= static_cast<u32>(of_byte(k).beyond + of_byte(k).zero) << 8 * k;
-    }
-
-    // --- Copies into the ring
-    const u32 ring = shared_address(shared.ring);
-    const int copy_row = threadIdx.x / Own::COPIERS, copy_piece_0 = threadIdx.x % Own::COPIERS, copy_byte = copy_piece_0 * PIECE;
-    bool copies[Own::COPIES];
-#pragma unroll
-    for (int k = 0; k < Own::COPIES; ++k) {
-        const int piece = copy_piece_0 + k * Own::COPIERS, byte = piece * PIECE - begin;
-        const bool needed = piece >= BESIDE - beside && piece < Own::PIECES - BESIDE + beside;
-        copies[k] = needed && byte >= 0 && byte < row_bytes;
-    }
-    const u32 input_stride = first.input_stride;
-    const cudaconv_u64 input = first.input + copy_byte - begin;
-    // Rows of the tile, counted from the first that products read.
-    int row = copy_row, first_row = Own::ABOVE - reach_y;
-    int end_row = min(steps * STEP, height - y0) + Own::ABOVE + reach_y;
-    u32 in_step = STEP * input_stride, to = ring + copy_row * Own::PITCH + copy_byte, to_end = to + RING;
-    cudaconv_u64 from = input + static_cast<cudaconv_u64>(static_cast<long long>(y0 - Own::ABOVE + copy_row) * input_stride);
-    keep(first_row), keep(end_row);
-    auto copy_step = [&] {
-        if (row >= first_row && row < end_row) {
-            cudaconv_u64 at = from;
-            int position = 0;
-            if (!in_picture) {
-                position = shared.positions[ROW + row];
-                at = input + static_cast<cudaconv_u64>(position) * input_stride;
-            }
-            if (position != BEYOND) {
-#pragma unroll
-                for (int k = 0; k < Own::COPIES; ++k)
-                    if (copies[k]) copy_piece(to + k * Own::COPIERS * PIECE, at + k * Own::COPIERS * PIECE);
-            } else {
-#pragma unroll 1
-                for (int byte = copy_byte; byte < ROW; byte += Own::COPIERS * PIECE)
-                    store_piece(to + byte - copy_byte, make_uint4(beyond, beyond, beyond, beyond));
-            }
-        }
-        end_of_copies();
-        row += STEP;
-        from += in_step;
-        to += Own::SLOT;
-        if (to == to_end) to -= RING;
-    };
-#pragma unroll 1
-    for (int step = 0; step < AHEAD; ++step) copy_step();
+    for (int step = 0; step < Own::AHEAD; ++step) ring.copy_step();
 
     // --- Weights, and what becomes of sums
     const uint4* table = reinterpret_cast<const uint4*>(launch.weights);
-    const uint4* own_across = table + (channels - 1) * Own::PRODUCTS * WARP + lane();
+    const uint4* own_across = table + (tile.channels - 1) * Own::PRODUCTS * WARP + lane();
     const uint4* own_down = table + CUDACONV_CHANNELS * Own::PRODUCTS * WARP + lane();
     // Those of the three pieces in the middle stay in registers.
     u32 across[3][4];
@@ -254,7 +110,7 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
     bool clamped = false;
 #pragma unroll
     for (int k = 0; k < WORD; ++k) {
-        const CudaconvChannel& channel = of_byte(k);
+        const CudaconvChannel& channel = tile.of_byte(k);
         const float level = channel.offset - channel.zero * sum;
         if (threadIdx.x == 0) shared.first[k / 2][k % 2] = shared.first[k / 2][k % 2 + 2] = 1024.0f + level;
         const u32 mask = 0xffu << 8 * k;
@@ -273,20 +129,17 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
     const u32 codes = shared_address(shared.codes[warp]);
     u32 put_at = codes + code_row * Own::BYTES + code_row * TILES / 8 % TILES * PIECE + lane() % 4 * WORD;
     u32 take_at = codes + out_row * Own::BYTES + (out_part ^ out_row * TILES / 8 % TILES) * PIECE;
-    const int out_byte = x0 + warp * Own::BYTES + out_part * PIECE;
-    int left = row_bytes - out_byte, rows_left = height - y0 - out_row;
-    u32 out_step = STEP * first.output_stride, out_lines = Own::LINES * first.output_stride;
-    cudaconv_u64 out = first.output + static_cast<cudaconv_u64>(y0 + out_row) * first.output_stride + out_byte;
-    keep(put_at), keep(take_at), keep(out_step);
-    // The bytes above the codes that a thread writes.
-    u32 own_at[Own::PASSES];
-#pragma unroll
-    for (int k = 0; k < Own::PASSES; ++k) {
-        const int above_it = Own::ABOVE + out_row + k * Own::LINES;
-        own_at[k] = ring + above_it / STEP * Own::SLOT + above_it % STEP * Own::PITCH + out_byte + begin;
-    }
-    // Writes 16 rows.
-    auto write_step = [&] {
+    const int out_byte = tile.x0 + warp * Own::BYTES + out_part * PIECE;
+    int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
+    u32 out_step = STEP * tile.first.output_stride, out_lines = Own::LINES * tile.first.output_stride;
+    cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
+    keep(put_at), keep(take_at), keep(out_step), keep(left);
+    // The bytes above the codes that a thread writes, and the slot of the first step that has some.
+    const u32 bytes = shared_address(shared.staged.bytes);
+    u32 own_at = bytes + (warp * TILES + BESIDE + out_part) * PIECE + out_row * Own::PITCH;
+    keep(own_at);
+    // Writes 16 rows, of a step in slot `slot` of the ring and the one before it in slot `before`.
+    auto write_step = [&](u32 before, u32 slot) {
         uint4 fours[Own::PASSES];
 #pragma unroll
         for (int k = 0; k < Own::PASSES; ++k) {
@@ -298,11 +151,10 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
         if (copied) {
 #pragma unroll
             for (int k = 0; k < Own::PASSES; ++k) {
-                const uint4 own = load_piece(own_at[k]);
+                const int row = STEP - Own::ABOVE + k * Own::LINES;
+                const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? before : slot));
                 fours[k].x |= own.x & copied, fours[k].y |= own.y & copied;
                 fours[k].z |= own.z & copied, fours[k].w |= own.w & copied;
-                own_at[k] += Own::SLOT;
-                if (own_at[k] >= ring + RING) own_at[k] -= RING;
             }
         }
         if (left >= PIECE) {
@@ -325,9 +177,9 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
     };
 
     // --- Steps
-    u32 read_at = ring + lane() % GROUP * Own::PITCH + warp * Own::BYTES + lane() / GROUP * PIECE, read_end = read_at + RING;
-    int rounds = steps + BLOCKS - 1;
-    keep(read_end), keep(rounds);
+    u32 read_at = bytes + lane() % GROUP * Own::PITCH + warp * Own::BYTES + lane() / GROUP * PIECE, slot = 0, before = 0;
+    int beside = tile.beside, rounds = tile.steps + BLOCKS - 1;
+    keep(read_at), keep(rounds), keep(beside);
     // Of the last four pieces that a warp reads, those that it does not need are others that it does: behind a row
     // others may be writing.
     constexpr int NEEDED = TILES + 2 * BESIDE, LAST = (Own::READS - 1) * 4;
@@ -340,32 +192,8 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
         for (int k = 0; k < TILES * 4; ++k) sums[b][k / 4][k / 2 % 2][k % 2] = 0;
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
-        wait_for_copies<AHEAD - 1>();
-        __syncthreads();
-        if (!in_rows) {
-            // Bytes beside the picture's rows.
-            const int tile_row = round * STEP + copy_row;
-            const int y = in_picture ? y0 - Own::ABOVE + tile_row : shared.positions[ROW + tile_row];
-            const u32 slot = (round % SLOTS * STEP + copy_row) * Own::PITCH;
-            if (y != BEYOND && tile_row >= first_row && tile_row < end_row) {
-#pragma unroll 1
-                for (int side = 0; side < 2; ++side) {
-                    int at = side == 0 ? BESIDE * PIECE - reach_x : max(begin + row_bytes, 0);
-                    const int end = min(side == 0 ? begin : begin + row_bytes + reach_x, ROW);
-#pragma unroll 1
-                    for (at += copy_piece_0; at < end; at += Own::COPIERS) {
-                        const int position = shared.positions[at], source = begin + position;
-                        u8 code;
-                        if (position == BEYOND) code = beyond >> 8 * ((at - begin) & 3);
-                        else if (source >= 0 && source < ROW - (BESIDE - beside) * PIECE) code = shared.ring[slot + source];
-                        else code = read_sample<u8>(first.input + static_cast<cudaconv_u64>(y) * input_stride + position);
-                        shared.ring[slot + at] = code;
-                    }
-                }
-            }
-            __syncthreads();
-        }
-        copy_step();
+        ring.template wait<Own::AHEAD - 1>(round, slot);
+        ring.copy_step();
 #pragma unroll
         for (int b = 0; b + 1 < BLOCKS; ++b)
 #pragma unroll
@@ -376,7 +204,7 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
             for (int i = 0; i < Own::READS; ++i) {
                 u32 words[4];
-                const u32 at = read_at + group * GROUP * Own::PITCH + i * 4 * PIECE;
+                const u32 at = read_at + slot + group * GROUP * Own::PITCH + i * 4 * PIECE;
                 load_pieces(words, i * 4 == LAST && LAST + 4 > NEEDED ? at - back : at);
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
@@ -411,9 +239,12 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
                 sums[BLOCKS - 1][tile][1][group] = halves_of(two[tile][2], two[tile][3]);
             }
         }
-        read_at += Own::SLOT;
-        if (read_at == read_end) read_at -= RING;
-        if (round < BLOCKS - 1) continue;
+        const u32 own_slot = slot;
+        slot = Own::next(slot);
+        if (round < BLOCKS - 1) {
+            before = own_slot;
+            continue;
+        }
         float d[TILES * 2][4];
 #pragma unroll
         for (int b = 0; b < BLOCKS; ++b) {
@@ -445,7 +276,8 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
             for (int k = 0; k < 2; ++k)
                 store_word((put_at ^ tile * PIECE) + k * GROUP * Own::BYTES, __byte_perm(pairs[tile * 2][k], pairs[tile * 2 + 1][k], 0x6420));
         __syncwarp();
-        write_step();
+        write_step(before, own_slot);
+        before = own_slot;
         __syncwarp();
     }
 }
@@ -454,7 +286,7 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 #define SEPARABLE_HALF(name, beside, rows, tiles, blocks)             \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
         name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_half<beside, rows, tiles>(launch);                  \
+        separable_half<Filter<beside, rows, tiles>>(launch);                  \
     }
 
 #ifdef SEPARABLE_HALF_U8

@@ -22,6 +22,7 @@ fn fractions_of_every_radius() {
         VideoFormat::Bgr,
         VideoFormat::Gbr,
         VideoFormat::Yuy2,
+        VideoFormat::Uyvy,
         VideoFormat::P01010le,
         VideoFormat::I42012le,
         VideoFormat::Gray16Be,

@@ -145,8 +145,9 @@ pub struct BilateralLaunch {
     pub distance: u32,
     pub color: f32,
     pub color_premultiplied: f32,
-    pub reserved: u32,
+    pub color_root: f32,
     pub spans: [u8; 40],
+    pub columns: [u8; 40],
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
@@ -262,8 +263,9 @@ impl Default for BilateralLaunch {
             distance: 0,
             color: 0.0,
             color_premultiplied: 0.0,
-            reserved: 0,
+            color_root: 0.0,
             spans: [0; 40],
+            columns: [0; 40],
             inline_weights: [0.0; INLINE_WEIGHTS],
         }
     }
@@ -302,6 +304,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
 pub mod band;
 #[path = "abi/boxes.rs"]
 pub mod boxes;
+#[path = "abi/columns.rs"]
+pub mod columns;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]

@@ -70,6 +70,7 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
         (Samples(samples), ..) => job.width.div_ceil(samples),
         (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
+        (PackedSamples, packed::LUMA_FIRST | packed::LUMA_SECOND, _) => job.width.div_ceil(64),
         (PackedSamples, 1, 3) => job.width.div_ceil(32),
         (PackedSamples, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedSamples, ..) => job.width.div_ceil(128),
@@ -149,14 +150,14 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let several = needs.joint || needs.premultiplied;
             POSITIONS + (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
         }
-        BilateralJointU8 | BilateralJointWideU8 | BilateralSingleU16 => {
+        // Channels apart.
+        BilateralJointU8 => POSITIONS + 4 * (32 + 2 * 8) * (height + 2 * 8),
+        BilateralJointWideU8 | BilateralSingleU16 => {
             // Rows of a thread.
             let of_thread = height / 4;
             let exponents = 4 * (radius.0 + 1) * (radius.1 + of_thread / 2 + 1);
             let near = radius.0.max(radius.1) <= 8;
             let tile = match kernel {
-                // Channels apart.
-                BilateralJointU8 => 4 * (32 + 2 * 8) * (height + 2 * 8),
                 BilateralSingleU16 if near => (32 + 2 * 8) * (height + 2 * 8),
                 _ => (32 + 2 * radius.0) * rows,
             };

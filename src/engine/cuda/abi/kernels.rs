@@ -20,6 +20,8 @@ pub enum Parameter {
 pub enum Weights {
     /// From `inline_weights` alone; `weights` may be 0.
     Inline,
+    /// From `inline_weights` alone, [by columns](super::columns::from_rows).
+    Columns,
     /// From device memory at `weights` alone.
     Device,
     /// From `inline_weights`, and from device memory at `weights` the
@@ -43,9 +45,7 @@ pub enum Form {
     Any,
     /// Full, so many across and down.
     Full(usize),
-    /// Separable, so many across and down.
-    Separable(usize),
-    /// The same, [scaled](super::slabs).
+    /// Separable, so many across and down, [scaled](super::slabs).
     Scaled(usize),
 }
 
@@ -138,8 +138,9 @@ modules! {
     SeparableU16R4 = "separable_u16_r4",
     SeparableU16R8 = "separable_u16_r8",
     SeparableU16R16 = "separable_u16_r16",
-    SeparablePacked422R3 = "separable_422_r3",
     SeparablePacked422R4 = "separable_422_r4",
+    SeparablePacked422R8 = "separable_422_r8",
+    SeparablePacked422R16 = "separable_422_r16",
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
     BoxU8 = "box_u8",
@@ -277,14 +278,17 @@ kernels! {
     SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, PackedSamples, Slabs(6);
     /// 33 + 33 taps.
     SeparableU16R16 = "separable_u16_r16", SeparableU16R16, Convolve, Inline, 128, PackedSamples, Slabs(4);
-    /// 7 + 7 taps, one kernel, of jobs of packed 4:2:2 alone.
-    SeparablePacked422R3 = "separable_422_r3", SeparablePacked422R3, Convolve, Inline, 128, OfRow(256), First(&[32]);
-    /// 9 + 9 taps.
-    SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, OfRow(256), First(&[32]);
+    /// 9 + 9 taps, one kernel, of jobs of packed 4:2:2 alone, or of these luma's, and [other weights](super::slabs::chroma_taps)
+    /// across for chroma.
+    SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
+    /// 17 + 17 taps.
+    SeparablePacked422R8 = "separable_422_r8", SeparablePacked422R8, Convolve, Inline, 128, PackedSamples, Slabs(7);
+    /// 33 + 33 taps.
+    SeparablePacked422R16 = "separable_422_r16", SeparablePacked422R16, Convolve, Inline, 128, PackedSamples, Slabs(5);
     /// Up to 17 + 17 whole numbers of 0 to 255, those across of 257 in all and no further than 16 bytes, with sums
     /// below 2^24, a power of two up to 2^16 for the divisor, nothing to add and results in range, on the matrix units.
-    /// As the ones above otherwise, but jobs are packed, their addresses and strides are multiples of 16, and three
-    /// channels are all treated alike.
+    /// As the ones above otherwise, but jobs are packed or packed 4:2:2, their addresses and strides are multiples of 16, and
+    /// three channels are all treated alike.
     SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
     /// The same with any divisor and anything to add.
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
@@ -316,7 +320,7 @@ kernels! {
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Three packed differences at once: radius up to 8, joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
-    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 128, Samples(32), First(&[32]);
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Columns, 128, Samples(32), First(&[28]);
     /// The same of any radius for whose tile there is room.
     BilateralJointWideU8 = "bilateral_joint_wide_u8", BilateralJointWideU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Channels with a weight of their own, without premultiplication, of any radius for whose tile there is room.
@@ -361,29 +365,67 @@ impl Kernel {
             | Kernel::Direct3MagnitudeU16
             | Kernel::Direct3Packed422
             | Kernel::Direct3MagnitudePacked422 => Form::Full(3),
-            Kernel::SeparablePacked422R3 => Form::Separable(7),
-            Kernel::SeparablePacked422R4 => Form::Separable(9),
             Kernel::SeparableMagnitudeU8 => Form::Scaled(3),
             Kernel::SeparableU8R2 => Form::Scaled(5),
             Kernel::SeparableU8R3 => Form::Scaled(7),
-            Kernel::SeparableU8R4 | Kernel::SeparableU16R4 => Form::Scaled(9),
+            Kernel::SeparableU8R4 | Kernel::SeparableU16R4 | Kernel::SeparablePacked422R4 => {
+                Form::Scaled(9)
+            }
             Kernel::SeparableU8R7 => Form::Scaled(15),
-            Kernel::SeparableU8R8 | Kernel::SeparableU16R8 => Form::Scaled(17),
-            Kernel::SeparableU8R16 | Kernel::SeparableU16R16 => Form::Scaled(33),
+            Kernel::SeparableU8R8 | Kernel::SeparableU16R8 | Kernel::SeparablePacked422R8 => {
+                Form::Scaled(17)
+            }
+            Kernel::SeparableU8R16 | Kernel::SeparableU16R16 | Kernel::SeparablePacked422R16 => {
+                Form::Scaled(33)
+            }
             _ => Form::Any,
         }
     }
 
+    /// Whether jobs of a launch may have different filters, two at most.
+    pub fn takes_filters_of_jobs(self) -> bool {
+        use Kernel::*;
+        matches!(
+            self,
+            SeparableU8R7 | SeparableU8R8 | SeparableU16R4 | SeparableU16R8
+        )
+    }
+
+    /// The kernel that computes in one launch what this one and `other` do with different filters, of those that
+    /// go down slabs the one of fewest taps that suffice. Both are for the same samples.
+    pub fn together(self, other: Kernel) -> Option<Kernel> {
+        use Kernel::*;
+        let of_samples = match self {
+            SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8 => {
+                [SeparableU8R7, SeparableU8R8]
+            }
+            SeparableU16R4 | SeparableU16R8 => [SeparableU16R4, SeparableU16R8],
+            _ => return None,
+        };
+        let taps = |kernel: Kernel| match kernel.form() {
+            Form::Scaled(taps) if kernel != SeparableMagnitudeU8 => Some(taps),
+            _ => None,
+        };
+        let most = taps(self).max(Some(taps(other)?));
+        of_samples.into_iter().find(|kernel| taps(*kernel) >= most)
+    }
+
     /// Whether it takes frames of packed 4:2:2 alone, luma and chroma as one job.
-    pub fn takes_packed_422(self) -> bool {
+    pub fn needs_packed_422(self) -> bool {
         use Kernel::*;
         matches!(
             self,
             Direct3Packed422
                 | Direct3MagnitudePacked422
-                | SeparablePacked422R3
                 | SeparablePacked422R4
+                | SeparablePacked422R8
+                | SeparablePacked422R16
         )
+    }
+
+    /// Whether it takes frames of packed 4:2:2 as one job.
+    pub fn takes_packed_422(self) -> bool {
+        self.needs_packed_422() || self.weights() == Weights::Matrices
     }
 
     /// Whether it takes packed jobs alone, whose rows begin at multiples of
@@ -392,7 +434,7 @@ impl Kernel {
         use Kernel::*;
         matches!(self, Direct3U16 | Direct3MagnitudeU16)
             || self == BoxU8
-            || self.takes_packed_422()
+            || self.needs_packed_422()
             || self.parameter() == Parameter::Direct3
             || matches!(
                 self.weights(),

@@ -96,6 +96,15 @@ pub fn unscaled(across: &[f32], down: &[f32], divisor: f32) -> (Vec<f32>, Vec<f3
     (times(across, by), times(down, down_by))
 }
 
+/// Where in a launch the weights of chroma stand that are not those of luma, of packed 4:2:2.
+pub const CHROMA_WEIGHTS: usize = 80;
+
+/// Of a kernel that takes `taps` of luma of packed 4:2:2, how many of chroma across, where these have weights of
+/// their own: as far in the picture.
+pub fn chroma_taps(taps: usize) -> usize {
+    (taps / 2).div_ceil(2) * 2 + 1
+}
+
 /// Rows of a tile: with `columns` tiles across planes of such `heights`, of `slots` blocks that a GPU has room for at
 /// once. The rows around a tile, and a block's beginning, take about as long as 16 of its own.
 pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {

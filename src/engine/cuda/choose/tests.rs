@@ -36,13 +36,21 @@ fn kernels_on(
 
 /// The kernels of a frame of 64x48 pixels: one for all jobs, or each job's.
 fn launched(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+    launched_on((9, 0), format, spec)
+}
+
+fn launched_on(
+    capability: Capability,
+    format: gst_video::VideoFormat,
+    spec: &FilterSpec,
+) -> Vec<Kernel> {
     gst::init().unwrap();
     let info = gst_video::VideoInfo::builder(format, 64, 48).build();
     let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
     let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
-    match of_packed_422(plan.algorithm, &layout, &plan.jobs) {
+    match of_packed_422(plan.algorithm, &layout, &plan.jobs, capability) {
         Some(kernel) => vec![kernel],
-        None => kernels(format, spec),
+        None => kernels_on(capability, format, (64, 48), spec),
     }
 }
 
@@ -230,8 +238,8 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
     let packed_422 = [
         Direct3Packed422,
         Direct3MagnitudePacked422,
-        SeparablePacked422R3,
-        SeparablePacked422R4,
+        SeparableMatrixU8,
+        SeparableMatrixU8,
     ];
     for (format, expected) in [
         (Format::P01010le, words),
@@ -277,7 +285,7 @@ fn words_are_summed_up_in_the_canonical_order_alone() {
         ..of(Gauss)
     };
     assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R4]);
-    assert_eq!(launched(Format::Yuy2, &fractions).len(), 2);
+    assert_eq!(launched(Format::Yuy2, &fractions), [SeparablePacked422R4]);
     let full = FilterSpec {
         matrix: "0.1 0.2 0; 0.3 0.33 -1; 0 0.77 0.2".parse().ok(),
         ..of(Custom)
@@ -297,15 +305,38 @@ fn words_are_summed_up_in_the_canonical_order_alone() {
 }
 
 #[test]
-fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
-    let radius_of_8 = FilterSpec {
-        radius: 8,
+fn luma_and_chroma_of_packed_422_are_one_job_where_weights_across_alone_differ() {
+    let radius = |radius| FilterSpec {
+        radius,
         ..of(Gauss)
     };
-    assert_eq!(
-        launched(Format::Uyvy, &radius_of_8),
-        [SeparableU8R8, SeparableU8R8]
+    let (r4, r8, r16) = (
+        SeparablePacked422R4,
+        SeparablePacked422R8,
+        SeparablePacked422R16,
     );
+    for (taps, expected) in [(1, r4), (4, r4), (5, r8), (8, r8), (9, r16), (16, r16)] {
+        assert_eq!(launched(Format::Uyvy, &radius(taps)), [expected], "{taps}");
+    }
+    assert_eq!(launched(Format::Yuy2, &radius(17)), [SeparableU8; 2]);
+    // Of fractions alike, and of whole numbers where there are no matrix units for them.
+    let wide = |matrix: &str| FilterSpec {
+        matrix: matrix.parse().ok(),
+        ..of(Custom)
+    };
+    let thirds = wide("0.1 0.7 0.3 0.7 0.3 0.7 0.33333333;");
+    assert_eq!(launched(Format::Yuy2, &thirds), [r4]);
+    assert_eq!(launched(Format::Yuy2, &of(Gauss9)), [SeparableMatrixU8]);
+    assert_eq!(
+        launched(Format::Yuy2, &of(Box5)),
+        [SeparableMatrixDividedU8]
+    );
+    assert_eq!(launched_on((7, 5), Format::Yuy2, &of(Gauss9)), [r4]);
+    assert_eq!(
+        launched(Format::Yuy2, &wide("1 2 3 4 5 6 7 6 5 4 3 2 1;")),
+        [r8]
+    );
+    // Not the same window, nor a window that is separable.
     assert_eq!(
         launched(Format::Uyvy, &of(Bilateral)),
         [BilateralTableSmallU8; 2]

@@ -74,12 +74,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(filter.is_gradient(), "such weights or such a divisor");
             unless(filter.adds_whole_numbers(), "such an offset");
         }
-        Direct3U16
-        | Direct3MagnitudeU16
-        | Direct3Packed422
-        | Direct3MagnitudePacked422
-        | SeparablePacked422R3
-        | SeparablePacked422R4 => {
+        Direct3U16 | Direct3MagnitudeU16 | Direct3Packed422 | Direct3MagnitudePacked422 => {
             unless(filter.has_form(kernel.form()), "so many weights");
             let magnitude = matches!(kernel, Direct3MagnitudeU16 | Direct3MagnitudePacked422);
             let count = if magnitude { 2 } else { 1 };
@@ -89,7 +84,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            unless(in_whole_rows(frame, kernel.takes_packed_422()), "such rows");
+            unless(in_whole_rows(frame, kernel.needs_packed_422()), "such rows");
         }
         SeparableMatrixU8 | SeparableMatrixDividedU8 => {
             let jobs = &frame.jobs[..frame.job_count as usize];
@@ -107,7 +102,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            let packed = jobs.iter().all(|job| job.packed != packed::APART);
             unless(packed && in_rows_of_bytes(frame), "such rows");
         }
         BoxU8 => {
@@ -184,9 +179,19 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 unless(in_rows(frame, samples.bytes as u32), "such rows");
             }
         }
-        SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8
-        | SeparableU8R16 | SeparableMagnitudeU8 | SeparableU16R4 | SeparableU16R8
-        | SeparableU16R16 => {
+        SeparableU8R2
+        | SeparableU8R3
+        | SeparableU8R4
+        | SeparableU8R7
+        | SeparableU8R8
+        | SeparableU8R16
+        | SeparableMagnitudeU8
+        | SeparableU16R4
+        | SeparableU16R8
+        | SeparableU16R16
+        | SeparablePacked422R4
+        | SeparablePacked422R8
+        | SeparablePacked422R16 => {
             unless(filter.has_form(kernel.form()), "so many weights");
             let count = if kernel == SeparableMagnitudeU8 { 2 } else { 1 };
             unless(filter.kernel_count() == count, "so many kernels");
@@ -198,6 +203,8 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
             unless(whole, "such zero levels");
+            let rows = !kernel.needs_packed_422() || in_whole_rows(frame, true);
+            unless(rows, "such rows");
         }
         SeparableU8 | SeparableU16 => {
             unless(!filter.is_full(), "kernels that are not separable");
@@ -340,7 +347,7 @@ fn in_rows(frame: &Frame, bytes: u32) -> bool {
             ..*channel
         };
         let rows = |channel: &Channel| {
-            job.packed == packed::PACKED
+            job.packed != packed::APART
                 || (channel.step == bytes && (channel.input | channel.output).is_multiple_of(16))
         };
         (first.input | first.output).is_multiple_of(16)
@@ -378,7 +385,7 @@ impl Filter {
         let (side, separable) = match form {
             Form::Any => return true,
             Form::Full(side) => (side, 0),
-            Form::Separable(side) | Form::Scaled(side) => (side, 1),
+            Form::Scaled(side) => (side, 1),
         };
         let expected = (side as u32, side as u32, separable);
         (kernels(launch).iter()).all(|t| (t.width, t.height, t.separable) == expected)

@@ -39,6 +39,32 @@ impl Filter {
         }
     }
 
+    /// The filter of jobs that say that they are filtered by the second kernel of a launch, if there are any: the same
+    /// launch with that kernel for its first. Ends the process where `kernel` takes one alone.
+    pub fn of_second_kernel(&self, kernel: Kernel) -> Option<Filter> {
+        let Filter::Linear(launch) = self else {
+            return None;
+        };
+        let jobs = &launch.frame.jobs[..launch.frame.job_count as usize];
+        let most = jobs.iter().map(|job| job.joint).max().unwrap_or(0);
+        if most == 0 {
+            return None;
+        }
+        if most > 1 || launch.kernel_count != 1 || !kernel.takes_filters_of_jobs() {
+            violation!("{} has no kernel {most} for a job", kernel.name());
+        }
+        let mut second = launch.clone();
+        second.kernels[0] = launch.kernels[1];
+        let first = launch.kernels[1].first as usize;
+        let behind_the_first = weight_count(&launch.kernels[0]);
+        if first != behind_the_first || first > LINEAR_WEIGHTS {
+            violation!("weights of a second kernel from {first} on");
+        }
+        second.kernels[0].first = 0;
+        second.inline_weights.rotate_left(first);
+        Some(Filter::Linear(second))
+    }
+
     /// Index beyond the last weight that is read.
     fn weight_end(&self) -> usize {
         match self {
@@ -135,7 +161,7 @@ impl Filter {
                 fourier::check(launch, &weights, &table);
                 return Some(rows);
             }
-            Weights::Inline | Weights::Device => return None,
+            Weights::Inline | Weights::Columns | Weights::Device => return None,
         };
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
@@ -222,5 +248,13 @@ fn check_bilateral(launch: &BilateralLaunch) {
         .any(|span| usize::from(*span) > rx)
     {
         violation!("a row of the window is wider than its radius");
+    }
+    let reach = |dx| {
+        (0..=ry)
+            .rev()
+            .find(|&dy| usize::from(launch.spans[dy]) >= dx)
+    };
+    if (0..=rx).any(|dx| Some(usize::from(launch.columns[dx])) != reach(dx)) {
+        violation!("columns of the window that are not those of its rows");
     }
 }

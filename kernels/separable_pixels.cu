@@ -1,0 +1,286 @@
+// Correlation of pixels of four bytes with separable kernels of any weights, rounded to float16, on the matrix
+// units: up to 17 + 17 or 33 + 33 taps. Three of the channels are filtered, or all.
+//
+// Error: sums across are rounded to 11 bits, once for every 16 pixels that they are made of, weights to 11 bits
+// each with their sum kept right; sums down are float32. At most one code off, of random bytes 0.3 to 2.5 % of the
+// samples.
+//
+// The tile goes through a ring in shared memory: see staged.cuh. In each step a warp computes 16 pixels of 16 rows.
+//
+// Across, a product of a band matrix of weights and a matrix of 16 pixels of one channel, of 8 rows, gives the sums of
+// 16 pixels, so a band is no wider than the kernel. `ldmatrix` hands a thread pixels that stand four apart. A byte in the low half
+// of a float16 is a denormal number, its value times 2^-24; two pixels of a channel are picked out of two words at
+// once. How rows and columns of products stand for pixels is free as long as all agree; the matrices come from
+// the host (`src/engine/cuda/abi/halves.rs`), which numbers them in the same way.
+// The result's registers hold sums of two rows of one pixel each, which is what a register of the second operand of
+// the products down holds. Each of these adds what 8 rows give to the sums of 16: those of the step are the last for
+// the outputs above them, and the first for those that are still to come. These start from 1024 and the offset: rounded to float16,
+// halves to even, the low byte is the code. The divisor is in the weights.
+// In the end a thread has four pixels of each of two rows that stand one behind the other, and writes them.
+//
+// Measured on an H200: 4K RGBA 26 µs with 7 + 7 taps and 28 with 15 + 15, alpha copied, where a copy takes 19. Of a step's
+// TODO instructions 36 are matrix products.
+//
+// Needs compute_80.
+#include "staged.cuh"
+
+// --- 1. instructions -----------------------------------------------------------------------------
+
+// a b + c, with a of 16 x 16 float16, b of 16 x 8 and c of 16 x 8 sums of float16.
+DEVICE void multiply(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1, const u32 (&c)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
+        : "=r"(d[0]), "=r"(d[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]));
+}
+
+// The same with a of 16 x 8, b of 8 x 8, and sums of float32.
+DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 b, const float (&c)[4]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+
+DEVICE u32 halves_of(float low, float high) {
+    u32 two;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+
+// Two float16, each from 1024 to 1279.
+DEVICE u32 clamped_codes(u32 two) {
+    asm("max.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64006400));
+    asm("min.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64ff64ff));
+    return two;
+}
+
+DEVICE void load_matrix(u32 (&words)[4], const uint4* from) {
+    const uint4 four = __ldg(from);
+    words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+}
+
+DEVICE void load_floats(float (&floats)[4], u32 from) {
+    const uint4 four = load_piece(from);
+    floats[0] = __uint_as_float(four.x), floats[1] = __uint_as_float(four.y);
+    floats[2] = __uint_as_float(four.z), floats[3] = __uint_as_float(four.w);
+}
+
+// --- 2. a tile -----------------------------------------------------------------------------------
+
+// COLOURS: channels that are filtered. BLOCKS: of 16 pixels or rows, that 16 sums are computed from.
+template <int COLOURS_, int BLOCKS_>
+struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), 2, 1> {
+    static constexpr int COLOURS = COLOURS_, BLOCKS = BLOCKS_;
+    static constexpr int BYTES = 4 * PIECE;  // of a row, that a warp computes
+};
+
+template <typename Own>
+struct Shared {
+    typename Ring<Own>::Shared staged;
+    // What a thread's four sums of each colour begin with.
+    alignas(16) float first[Own::COLOURS][4];
+};
+
+template <typename Own>
+DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
+    constexpr int COLOURS = Own::COLOURS, BLOCKS = Own::BLOCKS;
+    __shared__ Shared<Own> shared;
+    const u32 job_index = job_of(launch.frame, blockIdx.y);
+    if (blockIdx.x >= launch.frame.jobs[job_index].tiles_across) return;
+    const Tile<Own> tile(launch, job_index, blockIdx.x, blockIdx.y);
+    const int warp = threadIdx.x / WARP;
+    Ring<Own> ring(launch, shared.staged, job_index, tile);
+#pragma unroll 1
+    for (int step = 0; step < Own::AHEAD; ++step) ring.copy_step();
+
+    // --- Weights, and what becomes of sums
+    const uint4* table = reinterpret_cast<const uint4*>(launch.weights);
+    u32 across[BLOCKS][4], down[BLOCKS][4];
+#pragma unroll
+    for (int b = 0; b < BLOCKS; ++b) {
+        load_matrix(across[b], table + b * WARP + lane());
+        load_matrix(down[b], table + (BLOCKS + b) * WARP + lane());
+    }
+    const uint4 constants = __ldg(table + 2 * BLOCKS * WARP);
+    const float sum = __uint_as_float(constants.x), below = __uint_as_float(constants.y), above = __uint_as_float(constants.z);
+    // Of four channels, the one that is no colour where three are.
+    u32 filtered = 0, copied = 0, filled = 0, left_out = COLOURS;
+    bool clamped = false;
+#pragma unroll
+    for (int k = 0; k < WORD; ++k) {
+        const CudaconvChannel& channel = tile.job.channels[k];
+        const u32 mask = 0xffu << 8 * k;
+        if (channel.action == CUDACONV_FILTER) {
+            const float level = channel.offset - channel.zero * sum;
+            filtered |= mask;
+            clamped = clamped || level + 255.0f * below < -0.25f || level + 255.0f * above > 255.25f;
+        } else if (COLOURS < WORD) {
+            left_out = k;
+        }
+        if (channel.action == CUDACONV_COPY) copied |= mask;
+        if (channel.action == CUDACONV_FILL) filled |= channel.fill << 8 * k;
+    }
+    if (threadIdx.x < COLOURS * 4) {
+        const u32 colour = threadIdx.x / 4;
+        const CudaconvChannel& channel = tile.job.channels[colour + (colour >= left_out)];
+        shared.first[colour][threadIdx.x % 4] = 1024.0f + (channel.offset - channel.zero * sum);
+    }
+    u32 first_at = shared_address(shared.first);
+    keep(first_at), keep(filtered);
+    // Selectors of `__byte_perm`: of two words, bytes of the first two colours, and of others; and of codes in their place. Of
+    // three colours the third of two pixels is in one register.
+    u32 first_two = 0x5410, others = 0x7632, even = 0x6420, odd = 0x6420;
+    if (COLOURS == 3) {
+        const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
+        first_two = c0 | c1 << 4 | (c0 + 4) << 8 | (c1 + 4) << 12;
+        others = c2 | (c2 + 4) << 8;
+        even = 2 << 4 * c1 | 4 << 4 * c2, odd = 2 << 4 * c1 | 6 << 4 * c2;
+
+    }
+
+    // --- Where pixels are written: four of two rows, 8 rows apart
+    const int out_row = lane() / 4, out_byte = tile.x0 + warp * Own::BYTES + lane() % 4 * PIECE;
+    int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
+    u32 out_step = STEP * tile.first.output_stride, out_lines = GROUP * tile.first.output_stride;
+    cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
+    keep(out_step);
+    // The bytes above them, if they were in the first rows of a slot.
+    const u32 bytes = shared_address(shared.staged.bytes) + warp * Own::BYTES;
+    u32 own_at = bytes + out_row * Own::PITCH + (Own::BESIDE + lane() % 4) * PIECE;
+    u32 read_at = bytes + lane() % GROUP * Own::PITCH + lane() / GROUP * PIECE, slot = 0, before = 0;
+    int rounds = tile.steps + BLOCKS - 1;
+    keep(read_at), keep(rounds);
+
+    // --- Steps
+    // Sums down that are not complete, the next ones first: of 16 rows, and the first and the second half of 16 pixels.
+    float sums[BLOCKS - 1][COLOURS][2][4];
+#pragma unroll
+    for (int b = 0; b < BLOCKS - 1; ++b)
+#pragma unroll
+        for (int k = 0; k < COLOURS * 8; ++k) sums[b][k / 8][k / 4 % 2][k % 4] = 0.0f;
+#pragma unroll 1
+    for (int round = 0; round < rounds; ++round) {
+        ring.template wait<Own::AHEAD - 1>(round, slot);
+        ring.copy_step();
+        // Sums across: of two groups of rows, a colour, and the two halves.
+        u32 passed[2][COLOURS][2];
+#pragma unroll
+        for (int group = 0; group < 2; ++group) {
+            u32 operands[COLOURS][2 * BLOCKS];
+#pragma unroll
+            for (int b = 0; b < BLOCKS; ++b) {
+                u32 words[4];
+                load_pieces(words, read_at + slot + group * GROUP * Own::PITCH + b * 4 * PIECE);
+#pragma unroll
+                for (int k = 0; k < 2; ++k) {
+                    const u32 two = __byte_perm(words[2 * k], words[2 * k + 1], first_two);
+                    const u32 rest = __byte_perm(words[2 * k], words[2 * k + 1], others);
+                    operands[0][2 * b + k] = two & 0x00ff00ff;
+                    operands[1][2 * b + k] = __byte_perm(two, 0, 0x4341);
+                    operands[2][2 * b + k] = rest & 0x00ff00ff;
+                    if (COLOURS == 4) operands[COLOURS - 1][2 * b + k] = __byte_perm(rest, 0, 0x4341);
+                }
+            }
+#pragma unroll
+            for (int c = 0; c < COLOURS; ++c) {
+                u32(&own)[2] = passed[group][c];
+                own[0] = own[1] = 0;
+#pragma unroll
+                for (int b = BLOCKS - 1; b >= 0; --b) multiply(own, across[b], operands[c][2 * b], operands[c][2 * b + 1], own);
+            }
+        }
+        const u32 own_slot = slot, slot_before = before;
+        before = slot, slot = Own::next(slot);
+        // Adds what the rows of a step give to `c`.
+        auto add = [&](float (&d)[4], int colour, int half, const u32 (&weights)[4], const float (&c)[4]) {
+            multiply(d, weights[0], weights[1], passed[0][colour][half], c);
+            multiply(d, weights[2], weights[3], passed[1][colour][half], d);
+        };
+#pragma unroll
+        for (int k = 0; k < COLOURS * 2; ++k) add(sums[0][k / 2][k % 2], k / 2, k % 2, down[BLOCKS - 1], sums[0][k / 2][k % 2]);
+        // 1024 and a code, two in a register: of two rows and four pixels.
+        u32 codes[2][4][2];
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            const int row = k / 4, half = k / 2 % 2, at = k % 2 + 2 * row;
+            const float(&c)[COLOURS][2][4] = sums[0];
+            codes[row][k % 4][0] = halves_of(c[0][half][at], c[1][half][at]);
+            if (COLOURS == 4) codes[row][k % 4][1] = halves_of(c[2][half][at], c[COLOURS - 1][half][at]);
+            else if (k % 2 == 0) codes[row][k % 4][1] = halves_of(c[2][half][at], c[2][half][at + 1]);
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS - 1; ++b)
+#pragma unroll
+            for (int c = 0; c < COLOURS; ++c) {
+                float first[4];
+                if (b == BLOCKS - 2) load_floats(first, first_at + c * PIECE);
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    add(sums[b][c][half], c, half, down[BLOCKS - 2 - b], b == BLOCKS - 2 ? first : sums[(b + 1) % (BLOCKS - 1)][c][half]);
+            }
+        if (round < BLOCKS - 1) continue;
+        if (clamped) {
+#pragma unroll
+            for (int k = 0; k < 16; ++k)
+                if (COLOURS == 4 || k % 4 != 3) codes[k / 8][k / 2 % 4][k % 2] = clamped_codes(codes[k / 8][k / 2 % 4][k % 2]);
+        }
+        u32 pixels[2][4];
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            const u32(&own)[4][2] = codes[k / 4];
+            pixels[k / 4][k % 4] = __byte_perm(own[k % 4][0], own[COLOURS == 4 ? k % 4 : k % 4 / 2 * 2][1], k % 2 ? odd : even);
+        }
+        if (COLOURS == 3) {
+            u32 beside[2][4];
+            if (copied) {
+#pragma unroll
+                for (int k = 0; k < 2; ++k) {
+                    const int row = STEP - Own::ABOVE + k * GROUP;
+                    const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot));
+                    beside[k][0] = own.x, beside[k][1] = own.y, beside[k][2] = own.z, beside[k][3] = own.w;
+                    if (filled) {
+#pragma unroll
+                        for (int p = 0; p < 4; ++p) beside[k][p] = (beside[k][p] & copied) | filled;
+                    }
+                }
+            } else {
+#pragma unroll
+                for (int k = 0; k < 8; ++k) beside[k / 4][k % 4] = filled;
+            }
+#pragma unroll
+            for (int k = 0; k < 8; ++k) pixels[k / 4][k % 4] = (pixels[k / 4][k % 4] & filtered) | (beside[k / 4][k % 4] & ~filtered);
+        }
+        // Rows may end within a thread's four pixels.
+        if (left >= PIECE) {
+#pragma unroll
+            for (int k = 0; k < 2; ++k)
+                if (rows_left > k * GROUP)
+                    write_sample(out + k * out_lines, make_uint4(pixels[k][0], pixels[k][1], pixels[k][2], pixels[k][3]));
+        } else {
+#pragma unroll
+            for (int k = 0; k < 6; ++k)
+                if (left > k % 3 * WORD && rows_left > k / 3 * GROUP) write_sample(out + k / 3 * out_lines + k % 3 * WORD, pixels[k / 3][k % 3]);
+        }
+        out += out_step;
+        rows_left -= STEP;
+    }
+}
+
+// With so many blocks of a multiprocessor that registers suffice.
+#define SEPARABLE_PIXELS(name, colours, rows, blocks)                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
+        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
+        separable_pixels<Filter<colours, rows>>(launch);              \
+    }
+
+#ifdef SEPARABLE_THREE_U8
+SEPARABLE_PIXELS(separable_three_u8, 3, 2, V_B)
+#endif
+#ifdef SEPARABLE_FOUR_U8
+SEPARABLE_PIXELS(separable_four_u8, 4, 2, V_B)
+#endif
+#ifdef SEPARABLE_THREE_WIDE_U8
+SEPARABLE_PIXELS(separable_three_wide_u8, 3, 3, V_B)
+#endif
+#ifdef SEPARABLE_FOUR_WIDE_U8
+SEPARABLE_PIXELS(separable_four_wide_u8, 4, 3, V_B)
+#endif
