@@ -265,7 +265,7 @@ kernels! {
     /// The same function with 9 + 9 taps.
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
     /// 15 + 15 taps.
-    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, Slabs(7);
+    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, Slabs(8);
     /// 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 128, PackedSamples, Slabs(7);
     /// 33 + 33 taps.
