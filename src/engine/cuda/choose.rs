@@ -2,7 +2,7 @@
 
 mod matrix_units;
 
-use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3, slabs};
+use super::abi::{DIRECT3_SUM, Kernel, Needs, boxes, direct3, slabs};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
@@ -280,6 +280,7 @@ fn is_sum(operation: &Operation) -> bool {
 fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
     match layout.sample {
         Sample::U8 => of_bytes(layout, job, capability).unwrap_or(Kernel::SeparableU8),
+        _ if is_box(layout, job) => Kernel::BoxU16,
         _ => by_slabs(layout, job).unwrap_or(Kernel::SeparableU16),
     }
 }
@@ -301,8 +302,8 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     by_slabs(layout, job)
 }
 
-/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
-/// picture.
+/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border of code values that does not repeat
+/// the picture, and there are kernels for as many samples and channels.
 fn is_box(layout: &Layout, job: &Job) -> bool {
     let Operation::Correlate(kernel) = &job.operation else {
         return false;
@@ -315,10 +316,15 @@ fn is_box(layout: &Layout, job: &Job) -> bool {
         Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
         Action::Copy | Action::Fill(_) => true,
     };
+    let samples = across.len() * down.len();
     is_in_rows(layout, job)
+        && (layout.sample == Sample::U8 || job.group.channels.len() <= 2)
         && are_ones(across)
         && are_ones(down)
-        && kernel.divisor == (across.len() * down.len()) as f32
+        && kernel.divisor == samples as f32
+        && samples * (layout.max_code() as usize + 1) <= boxes::MOST_OF_ALL_SUMS
+        && !job.premultiply
+        && edge_is_code(layout, job)
         && job.border != Border::Wrap
         && job.actions.iter().all(adds_nothing)
 }

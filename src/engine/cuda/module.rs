@@ -54,6 +54,7 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparableMatrixU8 => file!("separable_matrix_u8"),
         Module::SeparableMatrixDividedU8 => file!("separable_matrix_divided_u8"),
         Module::BoxU8 => file!("box_u8"),
+        Module::BoxU16 => file!("box_u16"),
         Module::SeparableHalfU8 => file!("separable_half_u8"),
         Module::SeparableHalfWideU8 => file!("separable_half_wide_u8"),
         Module::BilateralNaiveU8 => file!("bilateral_naive_u8"),

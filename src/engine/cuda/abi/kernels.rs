@@ -143,6 +143,7 @@ modules! {
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
     BoxU8 = "box_u8",
+    BoxU16 = "box_u16",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
     BilateralNaiveU8 = "bilateral_naive_u8",
@@ -291,6 +292,8 @@ kernels! {
     /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
     /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
     BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, Strips(5);
+    /// The same of up to two channels, and of no more samples than [rounding](super::boxes::MOST_OF_ALL_SUMS) leaves alone.
+    BoxU16 = "box_u16", BoxU16, Convolve, Inline, 128, Strip, Strips(3);
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4);
@@ -390,8 +393,7 @@ impl Kernel {
     /// [`ROW_ALIGNMENT`](super::ROW_ALIGNMENT).
     pub fn takes_whole_rows(self) -> bool {
         use Kernel::*;
-        matches!(self, Direct3U16 | Direct3MagnitudeU16)
-            || self == BoxU8
+        matches!(self, Direct3U16 | Direct3MagnitudeU16 | BoxU8 | BoxU16)
             || self.takes_packed_422()
             || self.parameter() == Parameter::Direct3
             || matches!(
