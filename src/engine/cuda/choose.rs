@@ -279,10 +279,24 @@ fn is_sum(operation: &Operation) -> bool {
 /// The fastest kernel that computes `job`, which is separable.
 fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
     match layout.sample {
-        Sample::U8 => of_bytes(layout, job, capability).unwrap_or(Kernel::SeparableU8),
+        Sample::U8 => (of_bytes(layout, job, capability)).unwrap_or(if is_wide(job) {
+            Kernel::SeparableWideU8
+        } else {
+            Kernel::SeparableU8
+        }),
         _ if is_box(layout, job) => Kernel::BoxU16,
-        _ => by_slabs(layout, job).unwrap_or(Kernel::SeparableU16),
+        _ => by_slabs(layout, job).unwrap_or(if is_wide(job) {
+            Kernel::SeparableWideU16
+        } else {
+            Kernel::SeparableU16
+        }),
     }
+}
+
+/// Whether `job` has one kernel that is so large that the general ones are slower than those for such.
+fn is_wide(job: &Job) -> bool {
+    let (rx, ry) = radius(&job.operation);
+    matches!(job.operation, Operation::Correlate(_)) && !job.premultiply && rx.max(ry) > 16
 }
 
 /// The kernel that computes `job`, which is separable, with samples held as bytes, of which those beyond the edge must be

@@ -41,6 +41,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),
         Module::SeparableU8 => file!("separable_u8"),
         Module::SeparableU16 => file!("separable_u16"),
+        Module::SeparableWideU8 => file!("separable_wide_u8"),
+        Module::SeparableWideU16 => file!("separable_wide_u16"),
         Module::SeparableU8R4 => file!("separable_u8_r4"),
         Module::SeparableU8R7 => file!("separable_u8_r7"),
         Module::SeparableU8R8 => file!("separable_u8_r8"),

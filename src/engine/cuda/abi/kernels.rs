@@ -77,6 +77,8 @@ pub(super) enum Rows {
     Staged(u32),
     /// Those that [go down slabs](super::slabs::tile_height).
     Slabs(u32),
+    /// The same with slabs of [32 rows](super::wide::tile_height).
+    Rings(u32),
 }
 
 pub(super) struct Description {
@@ -130,6 +132,8 @@ modules! {
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
     SeparableU16 = "separable_u16",
+    SeparableWideU8 = "separable_wide_u8",
+    SeparableWideU16 = "separable_wide_u16",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R7 = "separable_u8_r7",
     SeparableU8R8 = "separable_u8_r8",
@@ -208,7 +212,7 @@ macro_rules! kernels {
 }
 
 use Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use Rows::{Below, First, Slabs, Staged, Strips};
+use Rows::{Below, First, Rings, Slabs, Staged, Strips};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -257,6 +261,9 @@ kernels! {
     /// Both passes fused: separable kernels up to 65 + 65 taps, and sums of them.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), First(&[32]);
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), First(&[32]);
+    /// One kernel of rank 1 of up to 65 + 65 taps, without premultiplication.
+    SeparableWideU8 = "separable_wide_u8", SeparableWideU8, Convolve, Inline, 256, Samples(64), Rings(4);
+    SeparableWideU16 = "separable_wide_u16", SeparableWideU16, Convolve, Inline, 256, Samples(64), Rings(4);
     /// One kernel of 5 + 5 taps that can be [scaled](super::slabs), without premultiplication; what lies beyond the
     /// edge is a code value, zero levels are whole.
     SeparableU8R2 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, Slabs(6);

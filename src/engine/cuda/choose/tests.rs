@@ -83,7 +83,8 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
         (7, SeparableU8R7, SeparableU16R8),
         (9, SeparableU8R16, SeparableU16R16),
         (16, SeparableU8R16, SeparableU16R16),
-        (17, SeparableU8, SeparableU16),
+        (17, SeparableWideU8, SeparableWideU16),
+        (32, SeparableWideU8, SeparableWideU16),
     ] {
         assert_eq!(kernels(Format::Gray8, &radius(taps)), [bytes], "{taps}");
         assert_eq!(kernels(Format::Gray16Le, &radius(taps)), [words], "{taps}");
@@ -404,7 +405,7 @@ fn transforms_take_large_kernels_on_request_alone() {
             ..of(Gauss)
         },
     );
-    assert_eq!(automatic, [SeparableU8]);
+    assert_eq!(automatic, [SeparableWideU8]);
 }
 
 #[test]

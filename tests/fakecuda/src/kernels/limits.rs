@@ -38,6 +38,7 @@ fn takes_words(kernel: Kernel) -> bool {
             | ConvolveMatrixU16
             | ConvolveMatrixNearU16
             | SeparableU16
+            | SeparableWideU16
             | Direct3U16
             | Direct3MagnitudeU16
             | SeparableU16R4
@@ -208,6 +209,12 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
             unless(whole, "such zero levels");
+        }
+        SeparableWideU8 | SeparableWideU16 => {
+            unless(filter.is_of_rank_1(), "kernels that are not of rank 1");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            unless(filter.weights_follow(), "weights in such order");
+            unless(!needs.premultiplied, "premultiplication");
         }
         SeparableU8 | SeparableU16 => {
             unless(!filter.is_full(), "kernels that are not separable");
@@ -497,6 +504,10 @@ impl Filter {
         };
         let [x, y] = &launch.kernels;
         launch.divisor == 1.0 && direct3::is_gradient(&square(x), &square(y))
+    }
+
+    fn is_of_rank_1(&self) -> bool {
+        matches!(self, Filter::Linear(launch) if launch.kernels[0].separable == 1)
     }
 
     /// Whether it is the mean of a rectangle, and of how many samples.
