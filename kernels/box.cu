@@ -110,8 +110,8 @@ struct OfBytes {
     // Words of a thread's codes.
     static constexpr int CODES = PIXELS;
 
-    // Does a step of the walk, whose rows are in `words`. Gives the sums down of ROWS rows by pixel, if it is not one of
-    // the first, in which all rows enter the window.
+    // Does a step of the walk, whose rows are in `words`. Gives the sums down of ROWS rows by pixel, if it is not one
+    // of the first, in which all rows enter the window.
     template <int CHANNELS>
     static __device__ __forceinline__ void take_step(Pixel (&pixels)[PIXELS], u32 (&columns)[2 * PIXELS],
                                                      const Words<Sample>& words, const Strip& strip, int step) {
@@ -314,14 +314,16 @@ struct OfWords {
 
 // Blocks of a multiprocessor leave 96 registers,
 #ifdef BOX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5) box_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
+    box_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
     box<OfBytes>(launch);
 }
 #endif
 
 // or 168.
 #ifdef BOX_U16
-extern "C" __global__ void __launch_bounds__(THREADS, 3) box_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
+    box_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
     box<OfWords>(launch);
 }
 #endif

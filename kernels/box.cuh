@@ -1,7 +1,7 @@
 // Means of rectangles by sliding sums: what is the same for samples of 8 and 16 bits. How it is done stands in box.cu.
 //
 // A Kind says how samples are summed: its Sample; Pixel, four sums down, and Sum, the same of many pixels, of which
-// 16 bytes are stored; COLUMNS, how many registers take sums down; and the functions that walk() calls.
+// 16 bytes are stored; CODES, how many words a thread's codes are; and the functions that are called below.
 #pragma once
 
 #include "common.cuh"

@@ -4,8 +4,8 @@
 // Bytes: each sample read once and written once; at 4.3 TB/s 1 µs for 1080p GRAY8, 4 µs for RGBA.
 // Operations: width + height FMAs per sample, the 2 * radius rows around a tile summed horizontally again, and about 80
 // other instructions (conversion, rounding, shared memory, addresses). Bound by issue, 132 * 4 instructions for 32
-// samples each per cycle: with 65 + 65 taps at 1.98 GHz 20 µs for 1080p GRAY8 and 250 for 4K RGBA. Measured on an H200:
-// 43 and 437, as a tile waits for its samples and at barriers. Of two structures with twice the sums a thread, or with
+// samples each per cycle: with 65 + 65 taps at 1.98 GHz 20 µs for 1080p GRAY8 and 250 for 4K RGBA. Measured on an
+// H200: 43 and 437, as a tile waits for its samples and at barriers. Of two structures with twice the sums a thread, or with
 // the next samples asked for before they are needed, neither was faster.
 //
 // A block of 256 threads goes down a strip of 64 columns of one channel after the other, 32 rows (a slab) at a time:
@@ -171,6 +171,12 @@ struct Slab {
     __device__ __forceinline__ bool loads() const { return lane() * RUN < WIDTH + 2 * tile.halo; }
 
     __device__ __forceinline__ float* run(int row) const { return samples + row * tile.pitch + lane() * RUN; }
+    // in' at (column, row) of the picture.
+    __device__ __forceinline__ float value_at(int column, int row) const {
+        const cudaconv_u64 from = source.input + static_cast<cudaconv_u64>(row) * source.input_stride;
+        const Sample sample = read_sample<Sample>(from + static_cast<u32>(column) * source.step);
+        return float_of(code_of(frame, sample)) - source.zero;
+    }
     // Runs that are wholly in the picture, where there are such; `position` is that of row lane().
     __device__ __forceinline__ void load_runs(bool reads, int position) const {
         const u32 count = source.words, stride = source.input_stride;
@@ -200,11 +206,7 @@ struct Slab {
 #pragma unroll 1
             for (int n = 0; n < RUN; ++n) {
                 const int column = border_position(frame.border, x() + n, job.width);
-                const cudaconv_u64 from = source.input + static_cast<cudaconv_u64>(at) * source.input_stride;
-                float value = source.beyond;
-                if (column != BEYOND && at != BEYOND)
-                    value = float_of(code_of(frame, read_sample<Sample>(from + static_cast<u32>(column) * source.step))) - source.zero;
-                run(row)[n] = value;
+                run(row)[n] = column == BEYOND || at == BEYOND ? source.beyond : value_at(column, at);
             }
         }
     }
@@ -334,7 +336,8 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch, float* shared) {
             // All but the last are there from the slab above.
 #pragma unroll 1
             for (int slab = row == 0 ? 0 : tile.slabs - 1; slab < tile.slabs; ++slab) {
-                const Slab<Sample> loaded = {frame, job, source, tile, shared, tile.y - tile.radius_y + row + slab * ROWS};
+                const int y = tile.y - tile.radius_y + row + slab * ROWS;
+                const Slab<Sample> loaded = {frame, job, source, tile, shared, y};
                 loaded.load();
                 __syncthreads();
                 const int at = place + slab < tile.slabs ? place + slab : place + slab - tile.slabs;
