@@ -5,8 +5,8 @@
 // Operations: width + height FMAs per sample, the 2 * radius rows around a tile summed horizontally again, and about 80
 // other instructions (conversion, rounding, shared memory, addresses). Bound by issue, 132 * 4 instructions for 32
 // samples each per cycle: with 65 + 65 taps at 1.98 GHz 20 µs for 1080p GRAY8 and 250 for 4K RGBA. Measured on an
-// H200: 43 and 437, as a tile waits for its samples and at barriers. Of two structures with twice the sums a thread, or with
-// the next samples asked for before they are needed, neither was faster.
+// H200: 47 and 445, 40 and 360 with 35 + 35, as a tile waits for its samples and at barriers. Twice the sums a thread
+// are slower, and so is asking for the next samples before they are needed.
 //
 // A block of 256 threads goes down a strip of 64 columns of one channel after the other, 32 rows (a slab) at a time:
 // 1. samples are loaded as floats, four of a row at once where they lie so;
@@ -30,7 +30,7 @@ constexpr int RUN = 4;
 // Floats of a row of horizontal sums: rows begin in different banks.
 constexpr int PITCH = WIDTH + 4;
 // Rows that a warp asks for at once.
-constexpr int AHEAD = 2;
+constexpr int AHEAD = 4;
 static_assert(WIDTH + 2 * CUDACONV_MAX_RADIUS <= WARP * RUN && OWN == TAPS, "as the loops below have it");
 
 // --- The filter ----------------------------------------------------------------------------------
