@@ -278,19 +278,18 @@ fn is_sum(operation: &Operation) -> bool {
 
 /// The fastest kernel that computes `job`, which is separable.
 fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
-    match layout.sample {
-        Sample::U8 => (of_bytes(layout, job, capability)).unwrap_or(if is_wide(job) {
-            Kernel::SeparableWideU8
-        } else {
-            Kernel::SeparableU8
-        }),
-        _ if is_box(layout, job) => Kernel::BoxU16,
-        _ => by_slabs(layout, job).unwrap_or(if is_wide(job) {
-            Kernel::SeparableWideU16
-        } else {
-            Kernel::SeparableU16
-        }),
-    }
+    let general = match (layout.sample, is_wide(job)) {
+        (Sample::U8, false) => Kernel::SeparableU8,
+        (Sample::U8, true) => Kernel::SeparableWideU8,
+        (_, false) => Kernel::SeparableU16,
+        (_, true) => Kernel::SeparableWideU16,
+    };
+    let special = match layout.sample {
+        Sample::U8 => of_bytes(layout, job, capability),
+        _ if is_box(layout, job) => Some(Kernel::BoxU16),
+        _ => by_slabs(layout, job),
+    };
+    special.unwrap_or(general)
 }
 
 /// Whether `job` has one kernel that is so large that the general ones are slower than those for such.
