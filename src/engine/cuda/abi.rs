@@ -324,6 +324,9 @@ pub mod ladder;
 pub mod matrix;
 #[path = "abi/slabs.rs"]
 pub mod slabs;
+#[path = "abi/wide.rs"]
+pub mod wide;
+
 #[cfg(test)]
 #[path = "abi/tests.rs"]
 mod tests;

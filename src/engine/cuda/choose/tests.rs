@@ -91,7 +91,8 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
         (7, SeparableU8R7, SeparableU16R8),
         (9, SeparableU8R16, SeparableU16R16),
         (16, SeparableU8R16, SeparableU16R16),
-        (17, SeparableU8, SeparableU16),
+        (17, SeparableWideU8, SeparableWideU16),
+        (32, SeparableWideU8, SeparableWideU16),
     ] {
         assert_eq!(kernels(Format::Gray8, &radius(taps)), [bytes], "{taps}");
         assert_eq!(kernels(Format::Gray16Le, &radius(taps)), [words], "{taps}");
@@ -115,7 +116,12 @@ fn means_of_rectangles_have_a_kernel_of_their_own() {
     assert_eq!(of_turing, [BoxU8]);
     assert_eq!(kernels(Format::Bgr, &of_radius(9)), [BoxU8]);
     assert_eq!(kernels(Format::Gray8, &of(Box3)), [Direct3DividedU8]);
-    assert_eq!(kernels(Format::Gray16Le, &of_radius(9)), [SeparableU16R16]);
+    assert_eq!(kernels(Format::P01010le, &of_radius(32)), [BoxU16; 2]);
+    // More samples could be rounded otherwise.
+    assert_eq!(kernels(Format::I42012le, &of_radius(22)), [BoxU16; 3]);
+    assert_eq!(kernels(Format::Gray16Be, &of_radius(5)), [BoxU16]);
+    assert_eq!(kernels(Format::Gray16Le, &of_radius(6)), [SeparableU16R8]);
+    assert_eq!(kernels(Format::Rgba64Le, &of_radius(5)), [SeparableU16R8]);
     // With samples of others in between.
     assert_eq!(kernels(Format::Yuy2, &of_radius(9)), [SeparableU8R16; 2]);
     for other in [
@@ -430,7 +436,7 @@ fn transforms_take_large_kernels_on_request_alone() {
             ..of(Gauss)
         },
     );
-    assert_eq!(automatic, [SeparableU8]);
+    assert_eq!(automatic, [SeparableWideU8]);
 }
 
 #[test]
