@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::abi::{
-    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
+    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT,
+    SPARE_ROWS, Weights,
 };
 use super::api::CUdeviceptr;
 use super::choose::{self, Capability};
@@ -66,7 +67,7 @@ pub struct Part {
     /// The planes of its channels.
     planes: Vec<usize>,
     tile_height: usize,
-    /// Rows beyond an output's own that it needs.
+    /// Rows beyond an output's own that are read.
     reach: usize,
 }
 
@@ -314,7 +315,7 @@ impl Launches {
                         tile_height: step.kernel.tile_height(&job, step.radius) as usize,
                         job,
                         planes: planes.clone(),
-                        reach: step.radius.1,
+                        reach: step.radius.1 + SPARE_ROWS,
                     });
                 }
             }

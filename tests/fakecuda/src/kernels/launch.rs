@@ -8,7 +8,8 @@ use super::linear::{self, Linear};
 use super::{fast, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, Parameter, TRANSPARENT, Weights, action, border, packed, sample,
+    MAX_CHANNELS, MAX_JOBS, Parameter, SPARE_ROWS, TRANSPARENT, Weights, action, border, packed,
+    sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -117,7 +118,8 @@ impl Launch {
         let mut uses: Vec<Use> = in_memory.chain(&self.matrices).map(Use::read).collect();
         let reach = match self.filter.frame().border {
             border::WRAP => usize::MAX,
-            _ => self.filter.margin().1,
+            // Kernels may read some more than they need, which must not be written meanwhile either.
+            _ => self.filter.margin().1 + SPARE_ROWS,
         };
         for plane in self.planes.iter().flatten() {
             let (input, output) = (&plane.input.1, &plane.output.1);
