@@ -39,7 +39,9 @@ pub struct Launch {
     planes: Vec<Vec<Plane>>,
     /// Weights in device memory.
     weights: Option<(Device, Rows)>,
-    /// Matrices in device memory, of weights that are in the launch too.
+    /// Weights of which their spectrum was there.
+    of_spectrum: Option<Vec<f32>>,
+    /// Matrices or a spectrum in device memory.
     matrices: Option<Rows>,
 }
 
@@ -91,7 +93,7 @@ impl Launch {
             .iter()
             .flatten()
             .any(|plane| plane.channel.action == action::FILTER);
-        let (mut weights, mut matrices) = (None, None);
+        let (mut weights, mut matrices, mut of_spectrum) = (None, None, None);
         if filtered {
             filter.check();
             if let (Form::Scaled(_), Filter::Linear(launch)) = (kernel.form(), &mut filter) {
@@ -100,6 +102,9 @@ impl Launch {
             limits::check(kernel, &filter);
             weights = filter.find_weights(kernel, memory, context);
             matrices = filter.find_matrices(kernel, weights.as_ref(), memory, context);
+            if let Some((found, rows)) = filter.find_spectrum(kernel, memory, context) {
+                (of_spectrum, matrices) = (Some(found), Some(rows));
+            }
         }
         Launch {
             filter,
@@ -108,6 +113,7 @@ impl Launch {
             jobs,
             planes,
             weights,
+            of_spectrum,
             matrices,
         }
     }
@@ -136,14 +142,15 @@ impl Launch {
     /// Computes all jobs.
     pub fn run(&self) {
         let held: Vec<f32>;
-        let weights: &[f32] = match (&self.weights, &self.filter) {
-            (Some((device, rows)), _) => {
+        let weights: &[f32] = match (&self.weights, &self.of_spectrum, &self.filter) {
+            (Some((device, rows)), ..) => {
                 held = read_floats(device, rows);
                 &held
             }
-            (None, Filter::Linear(launch)) => &launch.inline_weights,
-            (None, Filter::Bilateral(launch)) => &launch.inline_weights,
-            (None, Filter::Fast(_)) => &[],
+            (None, Some(weights), _) => weights,
+            (None, None, Filter::Linear(launch)) => &launch.inline_weights,
+            (None, None, Filter::Bilateral(launch)) => &launch.inline_weights,
+            (None, None, Filter::Fast(_)) => &[],
         };
         for (job, planes) in self.jobs.iter().zip(&self.planes) {
             for plane in planes {

@@ -112,6 +112,8 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
         }
         BoxU8 => {
             unless(filter.is_box(), "such weights or such a divisor");
+            let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
+            unless(whole, "such zero levels");
             unless(filter.kernel_count() == 1, "magnitudes");
             let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
             unless(!adds, "an offset");
