@@ -68,7 +68,7 @@ typedef unsigned long long cudaconv_u64;
 
 /* Frame.sample */
 #define CUDACONV_U8 0
-#define CUDACONV_U16_LE 1 /* code value = word >> shift; written as code value << shift */
+#define CUDACONV_U16_LE 1 /* code value = word >> shift, but for bits above it; written as code value << shift */
 #define CUDACONV_U16_BE 2
 
 /* CudaconvJob.packed */

@@ -227,7 +227,7 @@ impl Launches {
         let frame = parameter.frame();
         (frame.sample, frame.shift) = match layout.sample {
             Sample::U8 => (abi::sample::U8, 0),
-            Sample::U16Le { shift } => (abi::sample::U16_LE, u32::from(shift)),
+            Sample::U16Le { shift, .. } => (abi::sample::U16_LE, u32::from(shift)),
             Sample::U16Be => (abi::sample::U16_BE, 0),
         };
         frame.max_code = layout.max_code() as f32;

@@ -60,6 +60,9 @@ impl Filter {
         memory: &Memory,
         context: Handle,
     ) -> Option<(Device, Rows)> {
+        if kernel.weights() == Weights::Spectrum {
+            return None;
+        }
         let end = self.weight_end();
         if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
             let most = match self {
