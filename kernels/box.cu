@@ -249,7 +249,7 @@ struct OfWords {
             for (int i = 0; i < L::READ * L::WORDS; ++i) words[i] = swapped(words[i]);
         } else {
             // What is no part of code values.
-            const u32 mask = (0xffffu >> shift << shift) * 0x10001u;
+            const u32 mask = (static_cast<u32>(strip.frame.max_code) << shift) * 0x10001u;
 #pragma unroll
             for (int i = 0; i < L::READ * L::WORDS; ++i) words[i] &= mask;
         }

@@ -148,7 +148,7 @@ DEVICE float4 values_of(const CudaconvFrame& frame, const u32 (&words)[4], const
         const u32 all = __byte_perm(a, b, source.select[2]);
         return make_float4(value(all, 0x7440), value(all, 0x7441), value(all, 0x7442), value(all, 0x7443));
     } else {
-        const u32 mask = (0xffffu >> frame.shift) * 0x10001u;
+        const u32 mask = static_cast<u32>(frame.max_code) * 0x10001u;
         const u32 order = frame.sample == CUDACONV_U16_BE ? 0x2301 : 0x3210;
         const auto decoded = [&](u32 word) { return __byte_perm(word, 0, order) >> frame.shift & mask; };
         const u32 first = decoded(a), second = decoded(b);

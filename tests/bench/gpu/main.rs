@@ -17,7 +17,7 @@ use figures::Figures;
 use gstcudaconv::engine::Engine;
 use gstcudaconv::engine::cuda::CudaEngine;
 use gstcudaconv::engine::cuda::measure::Picture;
-use gstcudaconv::filter::plan::Plan;
+use gstcudaconv::filter::plan::{Algorithm, Correlation, Job, Operation, Plan, Taps};
 use gstcudaconv::filter::spec::{Kernel, Method, Precision, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
 
@@ -201,6 +201,7 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     continue;
                 };
                 let algorithm = plan.algorithm.nick();
+                let is_exact = is_exact(&plan);
                 let method = match method {
                     Method::Auto => "auto",
                     _ => algorithm,
@@ -216,9 +217,24 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     Some(microseconds(floor)),
                     bound,
                 );
+                if is_exact {
+                    figures.last_is_exact();
+                }
             }
         }
     }
+}
+
+/// Whether the bytes are those that `method=auto` promises.
+fn is_exact(plan: &Plan) -> bool {
+    let rounds_otherwise = |job: &Job| match &job.operation {
+        Operation::Correlate(Correlation {
+            taps: Taps::Sum(_), ..
+        }) => !job.sums_are_whole(plan.layout.max_code()),
+        _ => false,
+    };
+    !matches!(plan.algorithm, Algorithm::Fast | Algorithm::Fft)
+        && !plan.jobs.iter().any(rounds_otherwise)
 }
 
 /// The same for kernels that the Fourier transform is for.

@@ -33,8 +33,7 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
-    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
-    /// kernel.
+    /// From device memory at `weights` alone, the [spectrum](super::fourier::table) of the only kernel.
     Spectrum,
 }
 

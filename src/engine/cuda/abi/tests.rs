@@ -214,6 +214,7 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
     assert_eq!(defined("CHROMA_WEIGHTS"), slabs::CHROMA_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
+    assert_eq!(defined("SPARE_ROWS"), SPARE_ROWS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
     for (name, value) in [

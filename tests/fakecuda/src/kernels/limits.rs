@@ -113,6 +113,8 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(fits, "such weights or such a divisor");
             let codes = frame.max_code as usize + 1;
             unless(samples * codes <= MOST_OF_ALL_SUMS, "so many samples");
+            let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
+            unless(whole, "such zero levels");
             unless(filter.kernel_count() == 1, "magnitudes");
             let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
             unless(!adds, "an offset");
