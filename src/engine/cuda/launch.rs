@@ -123,7 +123,8 @@ impl Launches {
                     && first.border == job.border
                     && is_whole(first) == is_whole(job)
                     && kernel(first) == kernel(job)
-                    && (step.kernel.weights() != Weights::Bands || samples(first) == samples(job))
+                    && (step.kernel.weights() != Weights::Bands
+                        || samples(first).include(samples(job)))
             });
             match same {
                 Some(step) => step.jobs.push(index),
