@@ -23,7 +23,7 @@
 // from the host (`src/engine/cuda/abi/band.rs`).
 //
 // A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps of 1080p GRAY8 take
-// 9.6 µs by one digit, of which the products are 2 and the launch is 2, and 13 by two; NV12 takes 17 and P010 31. To decide
+// 9.5 µs by one digit, of which the products are 2 and the launch is 2, and 13 by two; NV12 takes 17 and P010 31. To decide
 // what is in doubt costs 4 to 6 µs, of P010 18. Three digits, of which fewer are in doubt, are no faster for bytes but
 // where one weight is much larger than all others. At worst, in a level picture whose results all lie in the middle, all
 // are computed twice, which is two to three times what `convolve_tile_u8` takes.
