@@ -192,7 +192,7 @@ pub struct Direct3Plane {
     pub copied: u32,
     pub filled: u32,
     pub bias: [u32; 2],
-    pub reserved: u32,
+    pub clamped: u32,
     pub zero: [f32; 4],
     pub offset: [f32; 4],
 }
@@ -209,7 +209,7 @@ pub struct Direct3Launch {
     pub reciprocal: f32,
     pub sums: [f32; 2],
     pub scale: u32,
-    pub reserved: u32,
+    pub start: u32,
     pub weights: [[u32; 9]; 2],
     pub planes: [Direct3Plane; MAX_JOBS],
 }

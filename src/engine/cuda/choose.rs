@@ -235,9 +235,12 @@ fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
     };
     match &job.operation {
         Operation::Correlate(kernel) if small(kernel) => {
-            Some(match adds_whole_numbers(kernel, job) {
-                true => Kernel::Direct3U8,
-                false => Kernel::Direct3DividedU8,
+            let lines = kernel.taps.lines();
+            let smooth = lines.is_some_and(|(across, down)| direct3::is_smooth(across, down));
+            Some(match (adds_whole_numbers(kernel, job), smooth) {
+                (true, true) => Kernel::Direct3SmoothU8,
+                (true, false) => Kernel::Direct3U8,
+                (false, _) => Kernel::Direct3DividedU8,
             })
         }
         Operation::Magnitude { x, y } if is_gradient(x, y, job) => Some(Kernel::Direct3MagnitudeU8),

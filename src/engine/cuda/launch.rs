@@ -138,7 +138,7 @@ impl Launches {
                         && is_whole(other) == is_whole(job)
                         && choose::of(plan, other, capability) == Some(kernel)
                         && (step.kernel.weights() != Weights::Bands
-                            || samples(other) == samples(job))
+                            || samples(other).include(samples(job)))
                 };
                 is_of_step(step.jobs[0]) || step.second.is_some_and(is_of_step)
             });

@@ -25,6 +25,7 @@ pub fn ptx(module: Module) -> &'static str {
     }
     match module {
         Module::Direct3U8 => file!("direct3_u8"),
+        Module::Direct3SmoothU8 => file!("direct3_smooth_u8"),
         Module::Direct3DividedU8 => file!("direct3_divided_u8"),
         Module::Direct3MagnitudeU8 => file!("direct3_magnitude_u8"),
         Module::Direct3U16 => file!("direct3_u16"),

@@ -160,7 +160,7 @@ fn members_stand_in_the_order_of_the_header() {
         copied,
         filled,
         bias,
-        reserved,
+        clamped,
         zero,
         offset
     });
@@ -173,7 +173,7 @@ fn members_stand_in_the_order_of_the_header() {
         reciprocal,
         sums,
         scale,
-        reserved,
+        start,
         weights,
         planes
     });

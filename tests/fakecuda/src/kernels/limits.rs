@@ -66,11 +66,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
     let reach = radius.0.max(radius.1);
     let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
     match kernel {
-        Direct3U8 | Direct3DividedU8 => {
+        Direct3U8 | Direct3SmoothU8 | Direct3DividedU8 => {
             let (fits, text) = within(1);
             unless(fits, &text);
             unless(filter.kernel_count() == 1, "so many kernels");
             unless(filter.has_small_whole_weights(), "such weights");
+            let smooth = kernel != Direct3SmoothU8 || filter.is_smooth();
+            unless(smooth, "weights that are not smooth");
         }
         Direct3MagnitudeU8 => {
             unless(filter.kernel_count() == 2, "so many kernels");
@@ -500,6 +502,20 @@ impl Filter {
             let sum: f32 = weights.iter().map(|weight| weight.abs()).sum();
             weights.iter().all(|weight| weight.fract() == 0.0) && sum <= DIRECT3_SUM as f32
         })
+    }
+
+    /// Whether its 3 x 3 weights are an outer product of 1, any and 1.
+    fn is_smooth(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let at = |x: usize, y: usize| launch.inline_weights[4 * y + x];
+        let (across, down) = (
+            [at(0, 0), at(1, 0), at(2, 0)],
+            [at(0, 0), at(0, 1), at(0, 2)],
+        );
+        let product = |at_: usize| across[at_ % 3] * down[at_ / 3] == at(at_ % 3, at_ / 3);
+        direct3::is_smooth(&across, &down) && (0..9).all(product)
     }
 
     /// Whether it is the magnitude of differences, not divided, of 3 x 3 weights each.

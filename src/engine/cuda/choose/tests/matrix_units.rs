@@ -198,7 +198,7 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
         [SeparableMatrixDividedU8]
     );
     // Exact and as fast, of another rank, premultiplied, in no rows, for older devices.
-    assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3U8]);
+    assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3SmoothU8]);
     assert_eq!(
         ampere(
             Format::Gray8,
