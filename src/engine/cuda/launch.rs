@@ -115,7 +115,7 @@ impl Launches {
             return Ok(made);
         }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
-            let kernel = made.kernel_of(job)?;
+            let kernel = |job| choose::of(plan, job, capability);
             let is_whole = |job: &Job| job.sums_are_whole(plan.layout.max_code());
             let samples = |job| choose::samples(&plan.layout, job);
             let same = made.steps.iter_mut().find(|step| {
@@ -123,12 +123,12 @@ impl Launches {
                 first.operation == job.operation
                     && first.border == job.border
                     && is_whole(first) == is_whole(job)
-                    && step.kernel == kernel
+                    && kernel(first) == kernel(job)
                     && (step.kernel.weights() != Weights::Bands || samples(first) == samples(job))
             });
             match same {
                 Some(step) => step.jobs.push(index),
-                None => made.add_step(index, job, kernel)?,
+                None => made.add_step(index, job, made.kernel_of(job)?)?,
             }
         }
         // Copies and fills are every kernel's by-work.
