@@ -49,6 +49,10 @@ typedef unsigned long long cudaconv_u64;
 #define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
+/* Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
+ * what it throws away: where it goes by groups of rows, or by the largest filter that it takes. They are there, or are
+ * none of the picture. */
+#define CUDACONV_SPARE_ROWS 16
 /* Means of alpha below one part of this many count as none. */
 #define CUDACONV_TRANSPARENT 1048576
 
@@ -66,7 +70,7 @@ typedef unsigned long long cudaconv_u64;
 
 /* Frame.sample */
 #define CUDACONV_U8 0
-#define CUDACONV_U16_LE 1 /* code value = word >> shift; written as code value << shift */
+#define CUDACONV_U16_LE 1 /* code value = word >> shift, but for bits above it; written as code value << shift */
 #define CUDACONV_U16_BE 2
 
 /* CudaconvJob.packed */
@@ -232,8 +236,8 @@ CUDACONV_LAYOUT(CudaconvFastLaunch, 2368, weights, 1848);
 #define CUDACONV_FOURIER_SIDE 64
 #define CUDACONV_FOURIER_RADIUS 24
 
-/* Most that the magnitudes of the weights of a direct3 kernel sum to: float16 then holds every sum of
- * differences from 128. */
+/* Most that the magnitudes of the weights of direct3_u8 and its like sum to: float16 then holds the sum of any part of the
+ * products with bytes, less 128 times the sum of all weights. */
 #define CUDACONV_DIRECT3_SUM 16
 
 /* Bytes of rows of `channels` interleaved channels without gaps, 1 to 4. What is by byte holds for the
@@ -261,10 +265,10 @@ typedef struct CudaconvDirect3Plane {
     cudaconv_u32 filtered;
     cudaconv_u32 copied;
     cudaconv_u32 filled;
-    /* direct3_u8: two float16 for the even and for the odd bytes of a word, 1024 + offset +
+    /* direct3_u8, direct3_smooth_u8: two float16 for the even and for the odd bytes of a word, 1024 + offset +
      * (128 - zero) * sum of the weights / divisor, a whole number. */
     cudaconv_u32 bias[2];
-    cudaconv_u32 reserved;
+    cudaconv_u32 clamped; /* the same kernels: 0 where no picture has results beyond 0..255 */
     float zero[4];   /* by byte */
     float offset[4]; /* by byte */
 } CudaconvDirect3Plane;
@@ -277,12 +281,15 @@ typedef struct CudaconvDirect3Launch {
     cudaconv_u32 border;
     cudaconv_u32 tile_height;
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both */
-    float divisor;             /* direct3_u8: a power of two from 1 to 1024 */
+    float divisor; /* direct3_u8, direct3_smooth_u8: a power of two from 1 to 1024 */
     float reciprocal;
-    float sums[2];              /* of the weights of each kernel */
-    cudaconv_u32 scale;         /* direct3_u8: two float16, 1 / divisor each */
-    cudaconv_u32 reserved;
-    cudaconv_u32 weights[2][9]; /* two float16 each, both the weight; three rows of three */
+    float sums[2]; /* of the weights of each kernel */
+    /* Two float16 each. Of one kernel, products of its weights and bytes are in units of 2^-13, as bytes are taken for
+     * float16, multiples of 2^-24, and weights are times 2^11. `scale` is 2^13 / divisor where that is a float16, sums
+     * start from -128 times that of the weights. */
+    cudaconv_u32 scale;
+    cudaconv_u32 start;
+    cudaconv_u32 weights[2][9]; /* three rows of three; the same whole numbers of a magnitude */
     CudaconvDirect3Plane planes[CUDACONV_JOBS];
 } CudaconvDirect3Launch;
 CUDACONV_LAYOUT(CudaconvDirect3Launch, 1072, planes, 112);

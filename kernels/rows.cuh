@@ -65,7 +65,7 @@ struct Words {
 
     __device__ __forceinline__ explicit Words(const Tile& tile) : shift(tile.frame.shift) {
         const bool big = tile.frame.sample == CUDACONV_U16_BE;
-        const u32 code = 0xffffu << shift & 0xffffu;
+        const u32 code = static_cast<u32>(tile.frame.max_code) << shift;
         mask = code | code << 16;
         select[0] = big ? 0x7401 : 0x7410;
         select[1] = big ? 0x7423 : 0x7432;

@@ -301,7 +301,7 @@ DEVICE void take_apart(uint4 (&to)[4], const uint4* from) {
 DEVICE void decode(const CudaconvFrame&, uint2&) {}
 
 DEVICE void decode(const CudaconvFrame& frame, uint4& run) {
-    const u32 mask = (0xffffu >> frame.shift) * 0x10001u, select = frame.sample == CUDACONV_U16_BE ? 0x2301 : 0x3210;
+    const u32 mask = static_cast<u32>(frame.max_code) * 0x10001u, select = frame.sample == CUDACONV_U16_BE ? 0x2301 : 0x3210;
     const auto decoded = [&](u32 word) { return __byte_perm(word, 0, select) >> frame.shift & mask; };
     run = make_uint4(decoded(run.x), decoded(run.y), decoded(run.z), decoded(run.w));
 }

@@ -16,6 +16,9 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const LINEAR_WEIGHTS: usize = 272;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
+/// Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
+/// what it throws away.
+pub const SPARE_ROWS: usize = 16;
 /// Means of alpha below one part of this many count as none.
 pub const TRANSPARENT: usize = 1 << 20;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
@@ -189,7 +192,7 @@ pub struct Direct3Plane {
     pub copied: u32,
     pub filled: u32,
     pub bias: [u32; 2],
-    pub reserved: u32,
+    pub clamped: u32,
     pub zero: [f32; 4],
     pub offset: [f32; 4],
 }
@@ -206,7 +209,7 @@ pub struct Direct3Launch {
     pub reciprocal: f32,
     pub sums: [f32; 2],
     pub scale: u32,
-    pub reserved: u32,
+    pub start: u32,
     pub weights: [[u32; 9]; 2],
     pub planes: [Direct3Plane; MAX_JOBS],
 }
@@ -324,6 +327,9 @@ pub mod ladder;
 pub mod matrix;
 #[path = "abi/slabs.rs"]
 pub mod slabs;
+#[path = "abi/wide.rs"]
+pub mod wide;
+
 #[cfg(test)]
 #[path = "abi/tests.rs"]
 mod tests;

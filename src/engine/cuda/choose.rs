@@ -2,7 +2,7 @@
 
 mod matrix_units;
 
-use super::abi::{DIRECT3_SUM, Kernel, MAX_CHANNELS, Needs, direct3, slabs};
+use super::abi::{DIRECT3_SUM, Kernel, MAX_CHANNELS, Needs, boxes, direct3, slabs};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
@@ -235,9 +235,12 @@ fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
     };
     match &job.operation {
         Operation::Correlate(kernel) if small(kernel) => {
-            Some(match adds_whole_numbers(kernel, job) {
-                true => Kernel::Direct3U8,
-                false => Kernel::Direct3DividedU8,
+            let lines = kernel.taps.lines();
+            let smooth = lines.is_some_and(|(across, down)| direct3::is_smooth(across, down));
+            Some(match (adds_whole_numbers(kernel, job), smooth) {
+                (true, true) => Kernel::Direct3SmoothU8,
+                (true, false) => Kernel::Direct3U8,
+                (false, _) => Kernel::Direct3DividedU8,
             })
         }
         Operation::Magnitude { x, y } if is_gradient(x, y, job) => Some(Kernel::Direct3MagnitudeU8),
@@ -317,10 +320,24 @@ fn is_sum(operation: &Operation) -> bool {
 
 /// The fastest kernel that computes `job`, which is separable.
 fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
-    match layout.sample {
-        Sample::U8 => of_bytes(layout, job, capability).unwrap_or(Kernel::SeparableU8),
-        _ => by_slabs(layout, job).unwrap_or(Kernel::SeparableU16),
-    }
+    let general = match (layout.sample, is_wide(job)) {
+        (Sample::U8, false) => Kernel::SeparableU8,
+        (Sample::U8, true) => Kernel::SeparableWideU8,
+        (_, false) => Kernel::SeparableU16,
+        (_, true) => Kernel::SeparableWideU16,
+    };
+    let special = match layout.sample {
+        Sample::U8 => of_bytes(layout, job, capability),
+        _ if is_box(layout, job) => Some(Kernel::BoxU16),
+        _ => by_slabs(layout, job),
+    };
+    special.unwrap_or(general)
+}
+
+/// Whether `job` has one kernel that is so large that the general ones are slower than those for such.
+fn is_wide(job: &Job) -> bool {
+    let (rx, ry) = radius(&job.operation);
+    matches!(job.operation, Operation::Correlate(_)) && !job.premultiply && rx.max(ry) > 16
 }
 
 /// The kernel that computes `job`, which is separable, with samples held as bytes, of which those beyond the edge must be
@@ -341,8 +358,8 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     by_slabs(layout, job)
 }
 
-/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
-/// picture.
+/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border of code values that does not repeat
+/// the picture, and there are kernels for as many samples and channels.
 fn is_box(layout: &Layout, job: &Job) -> bool {
     let Operation::Correlate(kernel) = &job.operation else {
         return false;
@@ -355,10 +372,15 @@ fn is_box(layout: &Layout, job: &Job) -> bool {
         Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
         Action::Copy | Action::Fill(_) => true,
     };
+    let samples = across.len() * down.len();
     is_in_rows(layout, job)
+        && (layout.sample == Sample::U8 || job.group.channels.len() <= 2)
         && are_ones(across)
         && are_ones(down)
-        && kernel.divisor == (across.len() * down.len()) as f32
+        && kernel.divisor == samples as f32
+        && samples * (layout.max_code() as usize + 1) <= boxes::MOST_OF_ALL_SUMS
+        && !job.premultiply
+        && edge_is_code(layout, job)
         && job.border != Border::Wrap
         && job.actions.iter().all(adds_nothing)
 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::abi::{
-    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
+    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT,
+    SPARE_ROWS, Weights,
 };
 use super::api::CUdeviceptr;
 use super::choose::{self, Capability};
@@ -70,7 +71,7 @@ pub struct Part {
     /// The planes of its channels.
     planes: Vec<usize>,
     tile_height: usize,
-    /// Rows beyond an output's own that it needs.
+    /// Rows beyond an output's own that are read.
     reach: usize,
 }
 
@@ -126,7 +127,7 @@ impl Launches {
             return Ok(made);
         }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
-            let kernel = |job| choose::of(plan, job, capability);
+            let kernel = made.kernel_of(job)?;
             let is_whole = |job: &Job| job.sums_are_whole(plan.layout.max_code());
             let samples = |job| choose::samples(&plan.layout, job);
             let same = made.steps.iter_mut().find(|step| {
@@ -135,18 +136,15 @@ impl Launches {
                     other.operation == job.operation
                         && other.border == job.border
                         && is_whole(other) == is_whole(job)
-                        && kernel(other) == kernel(job)
+                        && choose::of(plan, other, capability) == Some(kernel)
                         && (step.kernel.weights() != Weights::Bands
-                            || samples(other) == samples(job))
+                            || samples(other).include(samples(job)))
                 };
                 is_of_step(step.jobs[0]) || step.second.is_some_and(is_of_step)
             });
             if let Some(step) = same {
                 step.jobs.push(index);
-                continue;
-            }
-            let kernel = made.kernel_of(job)?;
-            if !made.join_step(index, job, kernel) {
+            } else if !made.join_step(index, job, kernel) {
                 made.add_step(index, job, kernel)?;
             }
         }
@@ -271,10 +269,7 @@ impl Launches {
                 let digits = add_digits(parameter, kernel, &job.operation, samples)?;
                 plain.chain(digits).collect()
             }
-            Weights::Spectrum => {
-                let spectrum = spectrum(job, self.plan.layout.max_code());
-                plain.chain(spectrum).collect()
-            }
+            Weights::Spectrum => spectrum(job, self.plan.layout.max_code()),
             Weights::Inline if count > LINEAR_WEIGHTS => {
                 return Err(format!("{count} weights; a launch takes {LINEAR_WEIGHTS}"));
             }
@@ -288,7 +283,7 @@ impl Launches {
         let frame = parameter.frame();
         (frame.sample, frame.shift) = match layout.sample {
             Sample::U8 => (abi::sample::U8, 0),
-            Sample::U16Le { shift } => (abi::sample::U16_LE, u32::from(shift)),
+            Sample::U16Le { shift, .. } => (abi::sample::U16_LE, u32::from(shift)),
             Sample::U16Be => (abi::sample::U16_BE, 0),
         };
         frame.max_code = layout.max_code() as f32;
@@ -373,7 +368,7 @@ impl Launches {
                         tile_height: step.kernel.tile_height(&job, step.radius) as usize,
                         job,
                         planes: planes.clone(),
-                        reach: step.radius.1,
+                        reach: step.radius.1 + SPARE_ROWS,
                     });
                 }
             }

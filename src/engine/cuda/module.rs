@@ -25,6 +25,7 @@ pub fn ptx(module: Module) -> &'static str {
     }
     match module {
         Module::Direct3U8 => file!("direct3_u8"),
+        Module::Direct3SmoothU8 => file!("direct3_smooth_u8"),
         Module::Direct3DividedU8 => file!("direct3_divided_u8"),
         Module::Direct3MagnitudeU8 => file!("direct3_magnitude_u8"),
         Module::Direct3U16 => file!("direct3_u16"),
@@ -41,6 +42,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::ConvolveTileU16 => file!("convolve_tile_u16"),
         Module::SeparableU8 => file!("separable_u8"),
         Module::SeparableU16 => file!("separable_u16"),
+        Module::SeparableWideU8 => file!("separable_wide_u8"),
+        Module::SeparableWideU16 => file!("separable_wide_u16"),
         Module::SeparableU8R4 => file!("separable_u8_r4"),
         Module::SeparableU8R7 => file!("separable_u8_r7"),
         Module::SeparableU8R8 => file!("separable_u8_r8"),
@@ -55,6 +58,7 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparableMatrixU8 => file!("separable_matrix_u8"),
         Module::SeparableMatrixDividedU8 => file!("separable_matrix_divided_u8"),
         Module::BoxU8 => file!("box_u8"),
+        Module::BoxU16 => file!("box_u16"),
         Module::SeparableHalfU8 => file!("separable_half_u8"),
         Module::SeparableHalfWideU8 => file!("separable_half_wide_u8"),
         Module::BilateralNaiveU8 => file!("bilateral_naive_u8"),

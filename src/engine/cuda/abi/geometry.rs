@@ -1,10 +1,10 @@
 //! The geometry of launches: tiles, shared memory, grids.
 
 use super::kernels::Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use super::kernels::Rows::{Below, First, Slabs, Staged, Strips};
+use super::kernels::Rows::{Below, First, Rings, Slabs, Staged, Strips};
 use super::{
     Frame, Job, Kernel, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, halves, line_length,
-    packed, slabs,
+    packed, slabs, wide,
 };
 
 /// A grid or a block, in blocks or threads.
@@ -145,6 +145,7 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
             band + 64 * rows_read
         }
+        SeparableWideU8 | SeparableWideU16 => wide::shared_floats(radius),
         BilateralTileU8 | BilateralPremultipliedU8 => POSITIONS + (32 + 2 * radius.0) * rows,
         BilateralTileU16 | BilateralPremultipliedU16 => {
             let several = needs.joint || needs.premultiplied;
@@ -200,6 +201,15 @@ impl Kernel {
             }
             Staged(blocks) => Some(halves::tile_height(&columns(), &heights(), slots(blocks))),
             Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), slots(blocks))),
+            Rings(blocks) => {
+                let (columns, heights) = (columns(), heights());
+                Some(wide::tile_height(
+                    &columns,
+                    &heights,
+                    slots(blocks),
+                    radius.1,
+                ))
+            }
         }
     }
 

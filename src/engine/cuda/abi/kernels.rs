@@ -33,8 +33,7 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
-    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
-    /// kernel.
+    /// From device memory at `weights` alone, the [spectrum](super::fourier::table) of the only kernel.
     Spectrum,
 }
 
@@ -77,6 +76,8 @@ pub(super) enum Rows {
     Staged(u32),
     /// Those that [go down slabs](super::slabs::tile_height).
     Slabs(u32),
+    /// The same with slabs of [32 rows](super::wide::tile_height).
+    Rings(u32),
 }
 
 pub(super) struct Description {
@@ -114,6 +115,7 @@ macro_rules! modules {
 
 modules! {
     Direct3U8 = "direct3_u8",
+    Direct3SmoothU8 = "direct3_smooth_u8",
     Direct3DividedU8 = "direct3_divided_u8",
     Direct3MagnitudeU8 = "direct3_magnitude_u8",
     Direct3U16 = "direct3_u16",
@@ -130,6 +132,8 @@ modules! {
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
     SeparableU16 = "separable_u16",
+    SeparableWideU8 = "separable_wide_u8",
+    SeparableWideU16 = "separable_wide_u16",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R7 = "separable_u8_r7",
     SeparableU8R8 = "separable_u8_r8",
@@ -144,6 +148,7 @@ modules! {
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
     BoxU8 = "box_u8",
+    BoxU16 = "box_u16",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
     BilateralNaiveU8 = "bilateral_naive_u8",
@@ -208,7 +213,7 @@ macro_rules! kernels {
 }
 
 use Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use Rows::{Below, First, Slabs, Staged, Strips};
+use Rows::{Below, First, Rings, Slabs, Staged, Strips};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -218,7 +223,9 @@ kernels! {
     /// premultiplication; what lies beyond the edge is a code value. Divided by a power of two,
     /// with whole numbers added.
     Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), First(&[8]);
-    /// The same with any divisor and offset.
+    /// The same of weights that are an [outer product of such lines](super::direct3::is_smooth) as those of `gauss3`.
+    Direct3SmoothU8 = "direct3_smooth_u8", Direct3SmoothU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
+    /// As the first, with any divisor and offset.
     Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
     /// The magnitude of differences across and down by -1 0 1, each smoothed the other way by the same three
     /// [whole numbers](super::direct3::is_gradient), not divided, and whole numbers of up to 256 added.
@@ -257,6 +264,9 @@ kernels! {
     /// Both passes fused: separable kernels up to 65 + 65 taps, and sums of them.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), First(&[32]);
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), First(&[32]);
+    /// One kernel of rank 1 of up to 65 + 65 taps, without premultiplication.
+    SeparableWideU8 = "separable_wide_u8", SeparableWideU8, Convolve, Inline, 256, Samples(64), Rings(4);
+    SeparableWideU16 = "separable_wide_u16", SeparableWideU16, Convolve, Inline, 256, Samples(64), Rings(4);
     /// One kernel of 5 + 5 taps that can be [scaled](super::slabs), without premultiplication; what lies beyond the
     /// edge is a code value, zero levels are whole.
     SeparableU8R2 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
@@ -265,7 +275,7 @@ kernels! {
     /// The same function with 9 + 9 taps.
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
     /// 15 + 15 taps.
-    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, Slabs(7);
+    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, Slabs(8);
     /// 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 128, PackedSamples, Slabs(7);
     /// 33 + 33 taps.
@@ -295,6 +305,8 @@ kernels! {
     /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
     /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
     BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, Strips(5);
+    /// The same of up to two channels, and of no more samples than [rounding](super::boxes::MOST_OF_ALL_SUMS) leaves alone.
+    BoxU16 = "box_u16", BoxU16, Convolve, Inline, 128, Strip, Strips(3);
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4);
@@ -432,8 +444,7 @@ impl Kernel {
     /// [`ROW_ALIGNMENT`](super::ROW_ALIGNMENT).
     pub fn takes_whole_rows(self) -> bool {
         use Kernel::*;
-        matches!(self, Direct3U16 | Direct3MagnitudeU16)
-            || self == BoxU8
+        matches!(self, Direct3U16 | Direct3MagnitudeU16 | BoxU8 | BoxU16)
             || self.needs_packed_422()
             || self.parameter() == Parameter::Direct3
             || matches!(

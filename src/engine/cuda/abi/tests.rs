@@ -160,7 +160,7 @@ fn members_stand_in_the_order_of_the_header() {
         copied,
         filled,
         bias,
-        reserved,
+        clamped,
         zero,
         offset
     });
@@ -173,7 +173,7 @@ fn members_stand_in_the_order_of_the_header() {
         reciprocal,
         sums,
         scale,
-        reserved,
+        start,
         weights,
         planes
     });
@@ -214,6 +214,7 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
     assert_eq!(defined("CHROMA_WEIGHTS"), slabs::CHROMA_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
+    assert_eq!(defined("SPARE_ROWS"), SPARE_ROWS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
     for (name, value) in [

@@ -67,6 +67,29 @@ fn planes_of_one_operation_share_a_launch_and_copies_join_it() {
 }
 
 #[test]
+fn planes_of_any_level_share_a_launch_on_the_matrix_units() {
+    let whole: Vec<f32> = (0..25).map(|i| (i * i % 7 + 1) as f32).collect();
+    let roots: Vec<f32> = whole.iter().map(|weight| weight.sqrt()).collect();
+    for (weights, kernel, centred) in [
+        (&whole, Kernel::ConvolveMatrixU16, [false, true]),
+        (&roots, Kernel::ConvolveMatrixNearU16, [true, true]),
+    ] {
+        let text: Vec<String> = weights.iter().map(f32::to_string).collect();
+        let custom = FilterSpec {
+            matrix: text.join(" ").parse().ok(),
+            ..spec(Preset::Custom)
+        };
+        let launches = launches(gst_video::VideoFormat::P01010le, &custom);
+        let plan = &launches.plan;
+        let samples = [0, 1].map(|job| choose::samples(&plan.layout, &plan.jobs[job]));
+        assert_eq!(samples.map(|samples| samples.centred), centred);
+        let kernels: Vec<Kernel> = launches.kernels().collect();
+        assert_eq!(kernels, [kernel]);
+        assert_eq!(jobs(&launches, false).len(), 2);
+    }
+}
+
+#[test]
 fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matrices() {
     let custom = FilterSpec {
         matrix: "1 -2 3; 4 5 6; 7 8 10".parse().ok(),

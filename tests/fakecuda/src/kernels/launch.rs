@@ -8,7 +8,8 @@ use super::linear::{self, Linear};
 use super::{fast, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, Parameter, TRANSPARENT, Weights, action, border, packed, sample,
+    MAX_CHANNELS, MAX_JOBS, Parameter, SPARE_ROWS, TRANSPARENT, Weights, action, border, packed,
+    sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -42,7 +43,9 @@ pub struct Launch {
     planes: Vec<Vec<Plane>>,
     /// Weights in device memory.
     weights: Option<(Device, Rows)>,
-    /// Matrices in device memory, of weights that are in the launch too.
+    /// Weights of which their spectrum was there.
+    of_spectrum: Option<Vec<f32>>,
+    /// Matrices or a spectrum in device memory.
     matrices: Option<Rows>,
 }
 
@@ -94,7 +97,7 @@ impl Launch {
             .iter()
             .flatten()
             .any(|plane| plane.channel.action == action::FILTER);
-        let (mut weights, mut matrices) = (None, None);
+        let (mut weights, mut matrices, mut of_spectrum) = (None, None, None);
         let mut second = filter.of_second_kernel(kernel);
         let mut chroma = None;
         if filtered {
@@ -115,6 +118,9 @@ impl Launch {
             }
             weights = filter.find_weights(kernel, memory, context);
             matrices = filter.find_matrices(kernel, weights.as_ref(), memory, context);
+            if let Some((found, rows)) = filter.find_spectrum(kernel, memory, context) {
+                (of_spectrum, matrices) = (Some(found), Some(rows));
+            }
         }
         Launch {
             filter,
@@ -125,6 +131,7 @@ impl Launch {
             jobs,
             planes,
             weights,
+            of_spectrum,
             matrices,
         }
     }
@@ -135,7 +142,8 @@ impl Launch {
         let mut uses: Vec<Use> = in_memory.chain(&self.matrices).map(Use::read).collect();
         let reach = match self.filter.frame().border {
             border::WRAP => usize::MAX,
-            _ => self.filter.margin().1,
+            // Kernels may read some more than they need, which must not be written meanwhile either.
+            _ => self.filter.margin().1 + SPARE_ROWS,
         };
         for plane in self.planes.iter().flatten() {
             let (input, output) = (&plane.input.1, &plane.output.1);
@@ -151,7 +159,8 @@ impl Launch {
 
     /// Computes all jobs.
     pub fn run(&self) {
-        let held = (self.weights.as_ref()).map(|(device, rows)| read_floats(device, rows));
+        let in_memory = (self.weights.as_ref()).map(|(device, rows)| read_floats(device, rows));
+        let held = in_memory.as_ref().or(self.of_spectrum.as_ref());
         for (job, planes) in self.jobs.iter().zip(&self.planes) {
             for plane in planes {
                 match plane.channel.action {
@@ -165,7 +174,7 @@ impl Launch {
                 (_, Some(chroma)) if job.channels[0].step == 4 => chroma,
                 _ => &self.filter,
             };
-            let weights: &[f32] = match (&held, filter) {
+            let weights: &[f32] = match (held, filter) {
                 (Some(held), _) => held,
                 (None, Filter::Linear(launch)) => &launch.inline_weights,
                 (None, Filter::Bilateral(launch)) => &launch.inline_weights,

@@ -86,11 +86,11 @@ impl Filter {
         memory: &Memory,
         context: Handle,
     ) -> Option<(Device, Rows)> {
+        if kernel.weights() == Weights::Spectrum {
+            return None;
+        }
         let end = self.weight_end();
-        if !matches!(
-            kernel.weights(),
-            Weights::Device | Weights::Bands | Weights::Spectrum
-        ) {
+        if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
             let most = match self {
                 Filter::Linear(_) => LINEAR_WEIGHTS,
                 Filter::Bilateral(_) | Filter::Fast(_) => INLINE_WEIGHTS,
@@ -151,17 +151,7 @@ impl Filter {
                 let sum = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
                 (bands.table(taps.width as usize), sum as f32, rows.end())
             }
-            Weights::Spectrum => {
-                let (device, rows) = weights?;
-                let at = rows.end();
-                let rows = Rows::bytes(at, fourier::BYTES);
-                let weights =
-                    read_floats(device, &Rows::bytes(launch.weights, at - launch.weights));
-                let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
-                fourier::check(launch, &weights, &table);
-                return Some(rows);
-            }
-            Weights::Inline | Weights::Columns | Weights::Device => return None,
+            Weights::Inline | Weights::Columns | Weights::Device | Weights::Spectrum => return None,
         };
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
@@ -173,6 +163,31 @@ impl Filter {
             violation!("the matrices at {at:#x} are not those of {taps:?}");
         }
         Some(rows)
+    }
+}
+
+impl Filter {
+    /// The weights of which there is a spectrum in device memory, and where that is. It was there before the launch, in
+    /// which they are from now on said to be as many lines as the kernel is high.
+    pub(super) fn find_spectrum(
+        &mut self,
+        kernel: Kernel,
+        memory: &Memory,
+        context: Handle,
+    ) -> Option<(Vec<f32>, Rows)> {
+        let Filter::Linear(launch) = self else {
+            return None;
+        };
+        if kernel.weights() != Weights::Spectrum {
+            return None;
+        }
+        let rows = Rows::bytes(launch.weights, fourier::BYTES);
+        let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
+        if !launch.weights.is_multiple_of(16) {
+            violation!("the spectrum at {:#x} is not aligned", launch.weights);
+        }
+        launch.kernels[0].separable = 0;
+        Some((fourier::weights(&launch.kernels[0], &table), rows))
     }
 }
 
