@@ -328,7 +328,7 @@ fn luma_and_chroma_of_packed_422_are_one_job_where_weights_across_alone_differ()
     for (taps, expected) in [(1, r4), (4, r4), (5, r8), (8, r8), (9, r16), (16, r16)] {
         assert_eq!(launched(Format::Uyvy, &radius(taps)), [expected], "{taps}");
     }
-    assert_eq!(launched(Format::Yuy2, &radius(17)), [SeparableU8; 2]);
+    assert_eq!(launched(Format::Yuy2, &radius(17)), [SeparableWideU8; 2]);
     // Of fractions alike, and of whole numbers where there are no matrix units for them.
     let wide = |matrix: &str| FilterSpec {
         matrix: matrix.parse().ok(),

@@ -178,7 +178,7 @@ pub fn chroma(kernel: Kernel, side: usize, launch: &ConvolveLaunch) -> Option<Bo
     if taps != expected {
         violation!("{} for chroma with {taps:?}", kernel.name());
     }
-    let mut chroma = Box::new(launch.clone());
+    let mut chroma = Box::new(*launch);
     chroma.kernels[0] = taps;
     unscale(&mut chroma);
     if lines(&chroma, &taps).1 != lines(launch, &launch.kernels[0]).1 {
