@@ -120,8 +120,6 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             unless(filter.kernel_count() == 1, "magnitudes");
             let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
             unless(!adds, "an offset");
-            let whole = filtered(frame).all(|(.., channel)| channel.zero.fract() == 0.0);
-            unless(whole, "such zero levels");
             unless(frame.border != border::WRAP, "pictures that repeat");
             unless(!needs.premultiplied, "premultiplication");
             unless(
