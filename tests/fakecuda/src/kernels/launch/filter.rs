@@ -151,7 +151,9 @@ impl Filter {
                 let sum = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
                 (bands.table(taps.width as usize), sum as f32, rows.end())
             }
-            Weights::Inline | Weights::Columns | Weights::Device | Weights::Spectrum => return None,
+            Weights::Inline | Weights::Columns | Weights::Device | Weights::Spectrum => {
+                return None;
+            }
         };
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
