@@ -178,8 +178,9 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 
     // --- Steps
     u32 read_at = bytes + lane() % GROUP * Own::PITCH + warp * Own::BYTES + lane() / GROUP * PIECE, slot = 0, before = 0;
-    int beside = tile.beside, rounds = tile.steps + BLOCKS - 1;
-    keep(read_at), keep(rounds), keep(beside);
+    const int beside = tile.beside;
+    int rounds = tile.steps + BLOCKS - 1;
+    keep(read_at), keep(rounds);
     // Of the last four pieces that a warp reads, those that it does not need are others that it does: behind a row
     // others may be writing.
     constexpr int NEEDED = TILES + 2 * BESIDE, LAST = (Own::READS - 1) * 4;

@@ -185,21 +185,23 @@ struct Ring {
         if (edges) find_positions(tile);
     }
 
-    // What stands for the rows and bytes beyond the edge.
+    // What stands for the bytes and rows beyond the edge.
     __device__ __forceinline__ void find_positions(const Tile<Shape>& tile) {
         const int channels = tile.channels;
 #pragma unroll 1
-        for (int at = threadIdx.x; at < MOST_ROWS + 2 * BESIDE; at += THREADS) {
-            const bool is_row = at < MOST_ROWS;
-            const int side = at - MOST_ROWS, byte = side < BESIDE ? side - BESIDE : tile.row_bytes + side - BESIDE;
+        for (int at = threadIdx.x; at < 2 * BESIDE + tile.end_row; at += THREADS) {
+            const bool is_row = at >= 2 * BESIDE;
+            const int byte = at < BESIDE ? at - BESIDE : tile.row_bytes + at - BESIDE;
             // Floor division: there are at most `BESIDE` pixels before the row.
             const int from_0 = byte + channels * BESIDE, pixel = (channels == 3 ? from_0 / 3 : from_0 >> channels / 2) - BESIDE;
-            const int own = is_row ? tile.y0 - Shape::ABOVE + at : pixel;
+            const int own = is_row ? tile.y0 - Shape::ABOVE + at - 2 * BESIDE : pixel;
             const int position = border_position(tile.frame.border, own, is_row ? tile.height : static_cast<int>(tile.job.width));
             const bool is_byte = !is_row && position != BEYOND;
-            (is_row ? shared.rows[at] : shared.beside[side]) = is_byte ? position * channels + byte - pixel * channels : position;
+            (is_row ? shared.rows[at - 2 * BESIDE] : shared.beside[at]) =
+                is_byte ? position * channels + byte - pixel * channels : position;
         }
-        __syncthreads();
+        // The others' are first read behind a barrier.
+        if (edges & BESIDE_PICTURE) __syncthreads();
     }
 
     // The tile once more, of values that the compiler does not know to be the same: so that tiles inside the picture need no
