@@ -145,12 +145,20 @@ struct Ring {
     // Bytes on either side of a tile's.
     static constexpr int BESIDE = Shape::BESIDE * PIECE;
 
+    // A byte of a row of the tile, and the one of it that stands for it; or, where that is not in the tile, -2 less its place
+    // in the picture's row; or BEYOND.
+    struct Beside {
+        int at, source;
+    };
     struct Shared {
         alignas(128) u8 bytes[Shape::RING];
-        // Of tiles at an edge alone: the rows that stand for those of the tile, counted from `ABOVE` rows above it, and the bytes of
-        // a row that stand for those before it and for those behind it; or BEYOND.
+        // Of tiles at an edge alone. The rows that stand for those of the tile, counted from `ABOVE` rows above it, or BEYOND: also
+        // where none is needed.
         int rows[MOST_ROWS];
-        int beside[2 * BESIDE];
+        // Bytes of a row beyond the picture's, those before it and then those behind it, `reach_x` each, and which of them are
+        // in the tile.
+        Beside beside[2 * BESIDE];
+        int first, end;
     };
     enum { BESIDE_ROWS = 1, BESIDE_PICTURE = 2 };
 
@@ -187,20 +195,32 @@ struct Ring {
 
     // What stands for the bytes and rows beyond the edge.
     __device__ __forceinline__ void find_positions(const Tile<Shape>& tile) {
-        const int channels = tile.channels;
+        const int channels = tile.channels, reach = tile.reach_x;
+        // Where the picture's byte 0 is in a row of the tile, and the one behind its last.
+        const int begin = BESIDE - tile.x0, behind = begin + tile.row_bytes;
+        // Bytes that are copied.
+        const int first = (Shape::BESIDE - tile.beside) * PIECE, end = Shape::ROW - first;
 #pragma unroll 1
-        for (int at = threadIdx.x; at < 2 * BESIDE + tile.end_row; at += THREADS) {
-            const bool is_row = at >= 2 * BESIDE;
-            const int byte = at < BESIDE ? at - BESIDE : tile.row_bytes + at - BESIDE;
+        for (int at = threadIdx.x; at < 2 * reach + tile.steps * STEP + 2 * Shape::ABOVE; at += THREADS) {
+            const int row = at - 2 * reach, byte = at < reach ? at - reach : tile.row_bytes + at - reach;
             // Floor division: there are at most `BESIDE` pixels before the row.
             const int from_0 = byte + channels * BESIDE, pixel = (channels == 3 ? from_0 / 3 : from_0 >> channels / 2) - BESIDE;
-            const int own = is_row ? tile.y0 - Shape::ABOVE + at - 2 * BESIDE : pixel;
-            const int position = border_position(tile.frame.border, own, is_row ? tile.height : static_cast<int>(tile.job.width));
-            const bool is_byte = !is_row && position != BEYOND;
-            (is_row ? shared.rows[at - 2 * BESIDE] : shared.beside[at]) =
-                is_byte ? position * channels + byte - pixel * channels : position;
+            const bool is_row = row >= 0;
+            const int position = border_position(tile.frame.border, is_row ? tile.y0 - Shape::ABOVE + row : pixel,
+                                                 is_row ? tile.height : static_cast<int>(tile.job.width));
+            if (is_row) {
+                shared.rows[row] = row >= tile.first_row && row < tile.end_row ? position : BEYOND;
+                continue;
+            }
+            const int own = position * channels + byte - pixel * channels, in_tile = begin + own;
+            const bool is_near = in_tile >= first && in_tile < end;
+            shared.beside[at] = {begin + byte, position == BEYOND ? BEYOND : is_near ? in_tile : -2 - own};
         }
-        // The others' are first read behind a barrier.
+        if (threadIdx.x == 0) {
+            shared.first = begin > 0 ? 0 : reach;
+            shared.end = behind < Shape::ROW ? 2 * reach : reach;
+        }
+        // What else there is is first read behind a barrier.
         if (edges & BESIDE_PICTURE) __syncthreads();
     }
 
@@ -251,28 +271,22 @@ struct Ring {
 
     // Bytes beside the picture's rows.
     __device__ __forceinline__ void fill_beside(int step, u32 in) {
-        const Tile<Shape> tile = tile_again();
-        const int thread = again(threadIdx.x), step_row = thread / Shape::COPIERS, tile_row = step * STEP + step_row;
-        const int y = shared.rows[tile_row];
-        if (y == BEYOND || tile_row < tile.first_row || tile_row >= tile.end_row) return;
-        // Where the picture's byte 0 is in a row of the tile.
-        const int begin = BESIDE - tile.x0, behind = begin + tile.row_bytes;
+        const int thread = again(threadIdx.x), step_row = thread / Shape::COPIERS, y = shared.rows[step * STEP + step_row];
+        if (y == BEYOND) return;
         u8* const bytes = shared.bytes + in + step_row * Shape::PITCH;
+        const int end = shared.end;
 #pragma unroll 1
-        for (int side = 0; side < 2; ++side) {
-            const int first = side == 0 ? begin - BESIDE : behind;
-            int at = side == 0 ? begin - tile.reach_x : behind;
-            const int end = side == 0 ? begin : min(behind + tile.reach_x, Shape::ROW);
-#pragma unroll 1
-            for (at += thread % Shape::COPIERS; at < end; at += Shape::COPIERS) {
-                if (at < 0) continue;
-                const int position = shared.beside[side * BESIDE + at - first], source = begin + position;
-                u8 code;
-                if (position == BEYOND) code = tile.codes_beyond() >> 8 * ((at - begin) & 3);
-                else if (source >= 0 && source < Shape::ROW - (Shape::BESIDE - tile.beside) * PIECE) code = bytes[source];
-                else code = read_sample<u8>(tile.first.input + static_cast<cudaconv_u64>(y) * tile.first.input_stride + position);
-                bytes[at] = code;
-            }
+        for (int index = shared.first + thread % Shape::COPIERS; index < end; index += Shape::COPIERS) {
+            const Beside beside = shared.beside[index];
+            if (static_cast<u32>(beside.at) < Shape::ROW) bytes[beside.at] = beside.source >= 0 ? bytes[beside.source] : code_of(beside, y);
         }
+    }
+
+    // The code of a byte that is not in the tile.
+    __device__ __forceinline__ u8 code_of(Beside beside, int y) {
+        const Tile<Shape> tile = tile_again();
+        const int before = beside.at + tile.x0 - BESIDE;
+        if (beside.source == BEYOND) return tile.codes_beyond() >> 8 * (before & 3);
+        return read_sample<u8>(tile.first.input + static_cast<cudaconv_u64>(y) * tile.first.input_stride + (-2 - beside.source));
     }
 };
