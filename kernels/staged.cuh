@@ -154,7 +154,7 @@ struct Ring {
         alignas(128) u8 bytes[Shape::RING];
         // Of tiles at an edge alone. The rows that stand for those of the tile, counted from `ABOVE` rows above it, or BEYOND: also
         // where none is needed.
-        int rows[MOST_ROWS];
+        short rows[MOST_ROWS];
         // Bytes of a row beyond the picture's, those before it and then those behind it, `reach_x` each, and which of them are
         // in the tile.
         Beside beside[2 * BESIDE];
