@@ -2,9 +2,7 @@
 // across of 257 in all and no further than 16 bytes, on the matrix units. All products and sums are whole
 // numbers below 2^24, so the bytes are those of every other order of additions.
 //
-// A block computes 16 rows of its tile in each step, from its first to its last. Pieces of 16 bytes go to a
-// ring in shared memory some steps ahead, asynchronously, whole rows of the tile at a time; what lies beyond the
-// edge is put there as well, so that nothing after that knows of edges.
+// The tile goes through a ring in shared memory: see staged.cuh.
 //
 // Across, products of band matrices of weights and a matrix of bytes give the sums of 16 bytes of 8 rows: of the
 // piece before them, of their own and of the one behind. `ldmatrix` hands a thread four bytes of a row that
