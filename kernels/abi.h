@@ -45,8 +45,14 @@ typedef unsigned long long cudaconv_u64;
 /* The same of linear kernels, where FMAs take them as constant operands: all separable ones and their
  * magnitudes (65 + 65 taps twice), sums of two as large or of four of 31 + 31 taps. */
 #define CUDACONV_LINEAR_WEIGHTS 272
+/* Where those of chroma begin that are not luma's: see CudaconvConvolveLaunch. */
+#define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
+/* Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
+ * what it throws away: where it goes by groups of rows, or by the largest filter that it takes. They are there, or are
+ * none of the picture. */
+#define CUDACONV_SPARE_ROWS 16
 /* Means of alpha below one part of this many count as none. */
 #define CUDACONV_TRANSPARENT 1048576
 
@@ -64,7 +70,7 @@ typedef unsigned long long cudaconv_u64;
 
 /* Frame.sample */
 #define CUDACONV_U8 0
-#define CUDACONV_U16_LE 1 /* code value = word >> shift; written as code value << shift */
+#define CUDACONV_U16_LE 1 /* code value = word >> shift, but for bits above it; written as code value << shift */
 #define CUDACONV_U16_BE 2
 
 /* CudaconvJob.packed */
@@ -113,7 +119,8 @@ typedef struct CudaconvJob {
      * Else APART. */
     cudaconv_u32 packed;
     /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
-     * channels without their bit have a weight of their own. 0 where there are none. */
+     * channels without their bit have a weight of their own. 0 where there are none.
+     * Kernels that take filters of jobs (abi.rs): which of the launch's two kernels filters this one. Else 0. */
     cudaconv_u32 joint;
     /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
     cudaconv_i32 alpha;
@@ -154,8 +161,11 @@ typedef struct CudaconvConvolveLaunch {
      * kernel's description in abi.rs says that it takes the inline ones. Matrices of weights or their
      * spectrum, where it says so, are there as well or instead. */
     cudaconv_u64 weights;
-    CudaconvTaps kernels[2]; /* the weights of the second behind those of the first */
-    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both, which are of one size */
+    /* Of one size, the weights of the second behind those of the first. But kernels of packed 4:2:2 that go down slabs
+     * take one alone; if the second's width is not 0, its weights, which are at CUDACONV_CHROMA_WEIGHTS, are those of
+     * chroma: of half the radius across, and the same down. */
+    CudaconvTaps kernels[2];
+    cudaconv_u32 kernel_count; /* 2: gradient magnitude of both; 1: the first, or of each job the one that it says */
     float divisor;
     float reciprocal; /* the float32 nearest to 1 / divisor */
     float sum;        /* of the weights of the first kernel */
@@ -172,9 +182,16 @@ typedef struct CudaconvConvolveLaunch {
 } CudaconvConvolveLaunch;
 CUDACONV_LAYOUT(CudaconvConvolveLaunch, 2976, tolerance, 2972);
 
+/* Rows of a thread of bilateral_joint_u8, and what is added to its exponents. */
+#define CUDACONV_JOINT_ROWS 7
+#define CUDACONV_LARGER 100
+
 /* Parameter of every kernel of the module bilateral. The window is symmetric in both axes and
  * each of its rows is one run of samples, so a quarter of it says all: the exponent of offset
- * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window. */
+ * (dx, dy) is weight |dy| * (radius_x + 1) + |dx|, minus infinity outside the window.
+ *
+ * bilateral_joint_u8 takes them from `inline_weights` by columns instead: of each dx from 0 to radius_x those of the
+ * distances dy from -(CUDACONV_JOINT_ROWS / 2) to radius_y, CUDACONV_LARGER added to each. */
 typedef struct CudaconvBilateralLaunch {
     CudaconvFrame frame;
     cudaconv_u64 weights; /* as in CudaconvConvolveLaunch */
@@ -183,12 +200,14 @@ typedef struct CudaconvBilateralLaunch {
     cudaconv_u32 distance;
     float color;               /* factor of the squared distance in the exponent of 2 */
     float color_premultiplied; /* the same for products of code value and alpha */
-    cudaconv_u32 reserved;
+    float color_root;          /* root of -color */
     /* Largest |dx| of the window in the rows at distance dy = 0, 1, … radius_y. */
     cudaconv_u8 spans[40];
+    /* Largest |dy| of it in the columns at distance dx = 0, 1, … radius_x. */
+    cudaconv_u8 columns[40];
     float inline_weights[CUDACONV_INLINE_WEIGHTS];
 } CudaconvBilateralLaunch;
-CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2464, inline_weights, 1888);
+CUDACONV_LAYOUT(CudaconvBilateralLaunch, 2504, inline_weights, 1928);
 
 /* Most taps per axis of a bilateral by levels. */
 #define CUDACONV_FAST_TAPS 65
@@ -217,8 +236,8 @@ CUDACONV_LAYOUT(CudaconvFastLaunch, 2368, weights, 1848);
 #define CUDACONV_FOURIER_SIDE 64
 #define CUDACONV_FOURIER_RADIUS 24
 
-/* Most that the magnitudes of the weights of a direct3 kernel sum to: float16 then holds every sum of
- * differences from 128. */
+/* Most that the magnitudes of the weights of direct3_u8 and its like sum to: float16 then holds the sum of any part of the
+ * products with bytes, less 128 times the sum of all weights. */
 #define CUDACONV_DIRECT3_SUM 16
 
 /* Bytes of rows of `channels` interleaved channels without gaps, 1 to 4. What is by byte holds for the
@@ -246,10 +265,10 @@ typedef struct CudaconvDirect3Plane {
     cudaconv_u32 filtered;
     cudaconv_u32 copied;
     cudaconv_u32 filled;
-    /* direct3_u8: two float16 for the even and for the odd bytes of a word, 1024 + offset +
+    /* direct3_u8, direct3_smooth_u8: two float16 for the even and for the odd bytes of a word, 1024 + offset +
      * (128 - zero) * sum of the weights / divisor, a whole number. */
     cudaconv_u32 bias[2];
-    cudaconv_u32 reserved;
+    cudaconv_u32 clamped; /* the same kernels: 0 where no picture has results beyond 0..255 */
     float zero[4];   /* by byte */
     float offset[4]; /* by byte */
 } CudaconvDirect3Plane;
@@ -262,12 +281,15 @@ typedef struct CudaconvDirect3Launch {
     cudaconv_u32 border;
     cudaconv_u32 tile_height;
     cudaconv_u32 kernel_count; /* 2: gradient magnitude of both */
-    float divisor;             /* direct3_u8: a power of two from 1 to 1024 */
+    float divisor; /* direct3_u8, direct3_smooth_u8: a power of two from 1 to 1024 */
     float reciprocal;
-    float sums[2];              /* of the weights of each kernel */
-    cudaconv_u32 scale;         /* direct3_u8: two float16, 1 / divisor each */
-    cudaconv_u32 reserved;
-    cudaconv_u32 weights[2][9]; /* two float16 each, both the weight; three rows of three */
+    float sums[2]; /* of the weights of each kernel */
+    /* Two float16 each. Of one kernel, products of its weights and bytes are in units of 2^-13, as bytes are taken for
+     * float16, multiples of 2^-24, and weights are times 2^11. `scale` is 2^13 / divisor where that is a float16, sums
+     * start from -128 times that of the weights. */
+    cudaconv_u32 scale;
+    cudaconv_u32 start;
+    cudaconv_u32 weights[2][9]; /* three rows of three; the same whole numbers of a magnitude */
     CudaconvDirect3Plane planes[CUDACONV_JOBS];
 } CudaconvDirect3Launch;
 CUDACONV_LAYOUT(CudaconvDirect3Launch, 1072, planes, 112);

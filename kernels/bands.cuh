@@ -375,24 +375,30 @@ DEVICE u32 filled(const CudaconvFrame& frame, const CudaconvChannel& channel, in
     return (sample >> 8 * byte & 0xff) * 0x01010101u;
 }
 
-// Units that lie in the picture, from the planes, which hold bytes of samples as they are to be.
+// Units that lie in the picture, two at a time, from the planes, which hold bytes of samples as they are to be.
 template <typename Sample>
 DEVICE void write_bytes(const Channels<Sample>& channels, int pitch, int x0, int y0) {
-    constexpr int UNITS = WIDTH / UNIT;
+    constexpr int PAIR = 2 * UNIT, PAIRS = WIDTH / PAIR;
     const CudaconvChannel& channel = channels.at(0);
 #pragma unroll 1
-    for (int i = threadIdx.x; i < UNITS * HEIGHT; i += THREADS) {
-        const int row = i / UNITS, column = i % UNITS * UNIT;
-        const int x = x0 + column, y = y0 + row;
-        if (x + UNIT > static_cast<int>(channels.job.width) || y >= static_cast<int>(channels.job.height)) continue;
-        uint2 unit;
-        if (channel.action == CUDACONV_FILTER)
-            unit = *reinterpret_cast<const uint2*>(channels.tile + row * pitch + column);
-        else if (channel.action == CUDACONV_COPY)
-            unit = read_sample<uint2>(channel.input + (static_cast<u32>(y) * channel.input_stride + x));
-        else
-            unit.x = unit.y = filled<Sample>(channels.frame, channel, 0);
-        write_sample(channel.output + (static_cast<u32>(y) * channel.output_stride + x), unit);
+    for (int i = threadIdx.x; i < PAIRS * HEIGHT; i += THREADS) {
+        const int row = i / PAIRS, column = i % PAIRS * PAIR;
+        const int x = x0 + column, y = y0 + row, left = static_cast<int>(channels.job.width) - x;
+        if (left < UNIT || y >= static_cast<int>(channels.job.height)) continue;
+        const bool both = left >= PAIR;
+        uint4 pair;
+        if (channel.action == CUDACONV_FILTER) {
+            pair = *reinterpret_cast<const uint4*>(channels.tile + row * pitch + column);
+        } else if (channel.action == CUDACONV_COPY) {
+            const cudaconv_u64 from = channel.input + (static_cast<u32>(y) * channel.input_stride + x);
+            const uint2 first = read_sample<uint2>(from), second = both ? read_sample<uint2>(from + UNIT) : first;
+            pair = make_uint4(first.x, first.y, second.x, second.y);
+        } else {
+            pair.x = pair.y = pair.z = pair.w = filled<Sample>(channels.frame, channel, 0);
+        }
+        const cudaconv_u64 to = channel.output + (static_cast<u32>(y) * channel.output_stride + x);
+        if (both) write_sample(to, pair);
+        else write_sample(to, make_uint2(pair.x, pair.y));
     }
 }
 
@@ -452,11 +458,14 @@ DEVICE void write_ends(const Channels<Sample>& channels, int pitch, int count, i
         for (int i = threadIdx.x; i < HEIGHT * unit; i += THREADS) {
             const int x = begin + i % unit, row = i / unit;
             if (x >= width || y0 + row >= height) continue;
+            if (!channels.is_filtered(c)) {
+                copy_or_fill<Sample>(channels.frame, channel, x, y0 + row);
+                continue;
+            }
             const u8* from = plane + row * pitch + i % unit;
             u32 sample = from[0];
             if (sizeof(Sample) == 2) sample |= from[channels.plane_bytes] << 8;
-            if (channels.is_filtered(c)) write_sample<Sample>(output_at(channel, x, y0 + row), sample);
-            else copy_or_fill<Sample>(channels.frame, channel, x, y0 + row);
+            write_sample<Sample>(output_at(channel, x, y0 + row), sample);
         }
         if (channels.is_filtered(c)) plane += channels.bytes();
     }

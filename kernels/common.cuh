@@ -65,10 +65,12 @@ DEVICE void write_sample(cudaconv_u64 address, Sample sample) {
     __stwb(reinterpret_cast<Sample*>(address), sample);
 }
 
+// Bits of a word above the code value are none of it.
 template <typename Sample>
 DEVICE u32 code_of(const CudaconvFrame& frame, Sample sample) {
     if (sizeof(Sample) == 1) return sample;
-    return frame.sample == CUDACONV_U16_BE ? swap_bytes(sample) : sample >> frame.shift;
+    const u32 mask = static_cast<u32>(frame.max_code);
+    return frame.sample == CUDACONV_U16_BE ? swap_bytes(sample) : sample >> frame.shift & mask;
 }
 
 template <typename Sample>

@@ -254,10 +254,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve_fft(const
         const int n = threadIdx.x, row = n - 2 * SIDE;
         shared.columns[n] = border_position(frame.border, row < 0 ? left + n : above + row, row < 0 ? job.width : job.height);
     }
-    // Behind the weights, and behind it the roots of unity and what tells whether sums are whole numbers.
-    const u32 line = line_of(taps.width);
-    const u32 floats = taps.separable ? line + line_of(taps.height) : line * taps.height;
-    const float4* factors = reinterpret_cast<const float4*>(launch.weights + floats * sizeof(float));
+    // Read once: the compiler would do so wherever it is used, and run out of registers.
+    cudaconv_u64 spectrum = launch.weights;
+    asm volatile("" : "+l"(spectrum));
+    // Behind them are the roots of unity and what tells whether sums are whole numbers.
+    const float4* factors = reinterpret_cast<const float4*>(spectrum);
     const float2* roots = reinterpret_cast<const float2*>(factors + SIDE * SIDE);
     const int i = threadIdx.x % OTHERS, j = threadIdx.x / OTHERS;
     const bool inside = bytes && (frame.border != CUDACONV_CONSTANT || is_inside(job, left, above, 2 * SIDE, SIDE));

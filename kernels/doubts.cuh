@@ -117,7 +117,7 @@ DEVICE u32 canonical_code(const Doubts& doubts, const CudaconvConvolveLaunch& la
 #pragma unroll 1
     for (int y = 0; y < rows; ++y, row.words += pitch / WORD, weights += fours) {
         row.begin();
-#pragma unroll 4
+#pragma unroll (4 / sizeof(Sample))
         for (int i = 0; i < fours; ++i) {
             // Weights behind the last are zero, and samples are finite numbers.
             const Four<Sample> four = row.next(i);

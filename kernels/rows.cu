@@ -1,10 +1,9 @@
-// Correlation with small kernels, and the magnitude of two, of rows that hold several channels: samples of
+// Correlation with 3 x 3 taps, and the magnitude of two, of rows that hold several channels: samples of
 // 16 bits, and packed 4:2:2, where luma and chroma of one row are of different widths.
 //
 // Bytes: each sample read once and written once; at 4.3 TB/s 3 µs for 1080p P010, 8 for RGBA64.
 // Operations for a sample: its conversion and its share of those beside it, 3 or 4 instructions for each; the
-// taps; 7 for rounding and packing. About 20 in all for 3 x 3 taps and 40 for 9 + 9, of which the rows
-// above and below a tile cost some twice. Issue takes 2 to 4 µs for 1080p P010.
+// taps; 7 for rounding and packing. About 20 in all, of which the rows above and below a tile cost some twice. Issue takes 2 to 4 µs for 1080p P010.
 //
 // A block of 128 threads copies the bytes of a tile and of what is around it to shared memory, 16 at a
 // time, and makes up what the border says of the places beyond the edges. Then each thread goes down the
@@ -12,8 +11,8 @@
 // each of them, in the step from the sum of one output to that of the next, so nothing is moved or read twice.
 // Products are added in ascending order, which is the canonical one.
 //
-// direct3: 3 x 3 taps. separable, of packed 4:2:2 alone: as many across as down, filled up with zeros by the host; weights are
-// in the constant bank of the launch, where multiply-adds take them as operands.
+// There are 3 x 3 taps, filled up with zeros by the host; weights are in the constant bank of the launch, where
+// multiply-adds take them as operands.
 #include "rows.cuh"
 
 // --- Loading -------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ constexpr int LINE = rounded_up(2 * S::RADIUS + 1, 4);
 template <int STEP>
 constexpr int step_of(int index) { return STEP > 0 ? STEP : index % 2 == 0 ? 2 : 4; }
 
-// The sums across the row at `own`, for separable kernels; or adds it to all, and gives those that are complete.
+// Adds the row at `own` to the sums that it belongs to, and gives those that are complete.
 template <typename S, int STEP>
 DEVICE void take_row(Sums<S>& sums, Chain<S>& chain, const u32* own, const CudaconvConvolveLaunch& launch,
                      const typename S::Format& format, const float (&base)[PERIOD]) {
@@ -174,44 +173,22 @@ DEVICE void take_row(Sums<S>& sums, Chain<S>& chain, const u32* own, const Cudac
 #pragma unroll
     for (int p = 0; p < S::SAMPLES; ++p) {
         const int step = step_of<STEP>(p);
-        if constexpr (S::FULL == 0) {
-            float sum = 0.0f;
+        float complete[S::KERNELS];
 #pragma unroll
-            for (int i = 0; i < 2 * S::RADIUS + 1; ++i)
-                sum = fmaf(launch.inline_weights[i], window[LEAD + p + (i - S::RADIUS) * step], sum);
-            sums[p] = sum;
-        } else {
-            float complete[S::KERNELS];
+        for (int n = 0; n < S::KERNELS; ++n) {
+            const float* taps = launch.inline_weights + n * 3 * LINE<S>;
+            float third = chain[n][1][p], second = chain[n][0][p], first = 0.0f;
 #pragma unroll
-            for (int n = 0; n < S::KERNELS; ++n) {
-                const float* taps = launch.inline_weights + n * 3 * LINE<S>;
-                float third = chain[n][1][p], second = chain[n][0][p], first = 0.0f;
-#pragma unroll
-                for (int i = 0; i < 3; ++i) {
-                    const float value = window[LEAD + p + (i - 1) * step];
-                    third = fmaf(taps[2 * LINE<S> + i], value, third);
-                    second = fmaf(taps[LINE<S> + i], value, second);
-                    first = fmaf(taps[i], value, first);
-                }
-                complete[n] = third;
-                chain[n][1][p] = second, chain[n][0][p] = first;
+            for (int i = 0; i < 3; ++i) {
+                const float value = window[LEAD + p + (i - 1) * step];
+                third = fmaf(taps[2 * LINE<S> + i], value, third);
+                second = fmaf(taps[LINE<S> + i], value, second);
+                first = fmaf(taps[i], value, first);
             }
-            sums[p] = S::KERNELS == 2 ? magnitude(complete[0], complete[S::KERNELS - 1]) : complete[0];
+            complete[n] = third;
+            chain[n][1][p] = second, chain[n][0][p] = first;
         }
-    }
-}
-
-// Adds sums across to the outputs that their row belongs to, and gives the sums that are complete.
-template <typename S>
-DEVICE void add_down(Sums<S>& sums, Chain<S>& chain, const CudaconvConvolveLaunch& launch) {
-    const float* taps = launch.inline_weights + LINE<S>;
-#pragma unroll
-    for (int p = 0; p < S::SAMPLES; ++p) {
-        const float across = sums[p];
-        sums[p] = fmaf(taps[2 * S::RADIUS], across, chain[0][2 * S::RADIUS - 1][p]);
-#pragma unroll
-        for (int j = 2 * S::RADIUS - 1; j > 0; --j) chain[0][j][p] = fmaf(taps[j], across, chain[0][j - 1][p]);
-        chain[0][0][p] = fmaf(taps[0], across, 0.0f);
+        sums[p] = S::KERNELS == 2 ? magnitude(complete[0], complete[S::KERNELS - 1]) : complete[0];
     }
 }
 
@@ -338,7 +315,6 @@ DEVICE void filter(const Shared<S>& shared, const Tile& tile, const CudaconvConv
                 default: take_row<S, 4>(sums, chain, row, launch, format, base);
             }
         }
-        if constexpr (S::FULL == 0) add_down<S>(sums, chain, launch);
         if (r < 2 * S::RADIUS) continue;
         u32 words[S::WORDS];
         round_row<S>(words, sums, launch, format, offset);
@@ -408,20 +384,14 @@ DEVICE void small_kernel(const CudaconvConvolveLaunch& launch) {
 
 // Shapes as they were fastest for 1080p on an H200, where the first takes 10.4 µs for P010, 20 for RGBA64.
 #ifdef DIRECT3_U16
-SMALL_KERNEL(direct3_u16, 8, Words, 1, 1, 16, 4, 16)
+SMALL_KERNEL(direct3_u16, 8, Words, 1, 16, 4, 16)
 #endif
 #ifdef DIRECT3_MAGNITUDE_U16
-SMALL_KERNEL(direct3_magnitude_u16, 8, Words, 1, 2, 8, 8, 32)
+SMALL_KERNEL(direct3_magnitude_u16, 8, Words, 2, 8, 8, 32)
 #endif
 #ifdef DIRECT3_422
-SMALL_KERNEL(direct3_422, 4, Packed422, 1, 1, 16, 4, 16)
+SMALL_KERNEL(direct3_422, 4, Packed422, 1, 16, 4, 16)
 #endif
 #ifdef DIRECT3_MAGNITUDE_422
-SMALL_KERNEL(direct3_magnitude_422, 6, Packed422, 1, 2, 8, 8, 32)
-#endif
-#ifdef SEPARABLE_422_R3
-SMALL_KERNEL(separable_422_r3, 4, Packed422, 3, 0, 8, 8, 32)
-#endif
-#ifdef SEPARABLE_422_R4
-SMALL_KERNEL(separable_422_r4, 4, Packed422, 4, 0, 8, 8, 32)
+SMALL_KERNEL(direct3_magnitude_422, 6, Packed422, 2, 8, 8, 32)
 #endif

@@ -16,12 +16,10 @@ constexpr int PERIOD = 4;
 constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
 // What the host's rules say of a kernel: a thread computes BYTES of ROWS rows, LANES threads stand side by side.
-template <typename FORMAT, int TAPS, int COUNT, int OWN, int DOWN, int ACROSS>
+template <typename FORMAT, int COUNT, int OWN, int DOWN, int ACROSS>
 struct Shape {
     using Format = FORMAT;
-    static constexpr int RADIUS = TAPS;
-    // Full kernels of 3 x 3; 0: one separable.
-    static constexpr int FULL = COUNT;
+    static constexpr int RADIUS = 1, KERNELS = COUNT;
     static constexpr int BYTES = OWN, WORDS = BYTES / WORD, SAMPLES = WORDS * Format::SAMPLES;
     static constexpr int ROWS = DOWN, LANES = ACROSS, GROUPS = THREADS / LANES;
     static constexpr int TILE_BYTES = LANES * BYTES, TILE_ROWS = GROUPS * ROWS;
@@ -29,7 +27,6 @@ struct Shape {
     // Bytes beside a tile that are loaded.
     static constexpr int HALO = rounded_up(RADIUS * Format::LONGEST_STEP, PIECE);
     static constexpr int PITCH = TILE_BYTES + 2 * HALO, PIECES = PITCH / PIECE;
-    static constexpr int KERNELS = FULL == 2 ? 2 : 1;
 };
 
 template <typename S>
@@ -68,7 +65,7 @@ struct Words {
 
     __device__ __forceinline__ explicit Words(const Tile& tile) : shift(tile.frame.shift) {
         const bool big = tile.frame.sample == CUDACONV_U16_BE;
-        const u32 code = 0xffffu << shift & 0xffffu;
+        const u32 code = static_cast<u32>(tile.frame.max_code) << shift;
         mask = code | code << 16;
         select[0] = big ? 0x7401 : 0x7410;
         select[1] = big ? 0x7423 : 0x7432;

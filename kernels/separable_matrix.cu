@@ -2,12 +2,15 @@
 // across of 257 in all and no further than 16 bytes, on the matrix units. All products and sums are whole
 // numbers below 2^24, so the bytes are those of every other order of additions.
 //
-// The tile goes through a ring in shared memory: see staged.cuh.
+// A block computes 16 rows of its tile in each step, from its first to its last. Pieces of 16 bytes go to a
+// ring in shared memory some steps ahead, asynchronously, whole rows of the tile at a time; what lies beyond the
+// edge is put there as well, so that nothing after that knows of edges.
 //
 // Across, products of band matrices of weights and a matrix of bytes give the sums of 16 bytes of 8 rows: of the
 // piece before them, of their own and of the one behind. `ldmatrix` hands a thread four bytes of a row that
 // stand one behind the other, which is what a register of the second operand holds. The band is the same for every
-// 16 bytes of a row, whatever the number of channels: weights stand as many columns apart.
+// 16 bytes of a row, whatever the number of channels: weights stand as many columns apart. Of packed 4:2:2 they stand two
+// apart in rows of the band that give luma, four apart in those of chroma.
 // The result's registers hold sums of two rows of one column each. Two of them from each of two groups of 8 rows,
 // split into low and high bytes, are what a register of the second operand holds in the products down, if these
 // number the rows accordingly: no thread needs a sum of another's. In the end a thread has four bytes of a row that
@@ -19,7 +22,7 @@
 // every pair that is needed.
 //
 // Measured on an H200: 4K RGBA 29 µs, with any divisor 36, where a copy takes 19; 1080p RGBA 12 and 14 of 7, GRAY8 7 and
-// 8 of 4. Of a step's 310 instructions 32 are matrix products, which keep their units busy for a third of the time; every
+// 8 of 4, YUY2 9 of 5. Of a step's 310 instructions 32 are matrix products, which keep their units busy for a third of the time; every
 // fifth cycle of a multiprocessor is lost at the ends of the launch. Five blocks a multiprocessor with fewer
 // registers, blocks of 2 or 8 warps, rounds of 32 rows and three steps ahead take as long or longer.
 //
@@ -39,8 +42,9 @@ constexpr int CODES = STEP * CODES_PITCH;
 constexpr int LINES = THREADS / OUT_PIECES;
 constexpr int PASSES = STEP / LINES;
 static_assert(TILES % 2 == 0 && THREADS % OUT_PIECES == 0, "pieces are loaded for two, and written by as many threads");
-// Matrices across.
+// Matrices across, and the host's tables of them: for one to four channels, and for packed 4:2:2 with luma first or second.
 constexpr int ACROSS = 3;
+constexpr int TABLES = CUDACONV_CHANNELS + 2;
 
 // --- 1. instructions -----------------------------------------------------------------------------
 
@@ -116,6 +120,10 @@ struct Shared {
     alignas(128) u8 codes[2 * CODES];
 };
 
+DEVICE int table_of(const Tile<Own>& tile) {
+    return tile.is_422() ? CUDACONV_CHANNELS + tile.is_luma_second() : tile.channels - 1;
+}
+
 template <Kind KIND>
 DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     __shared__ Shared shared;
@@ -131,8 +139,8 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     const uint4* table = reinterpret_cast<const uint4*>(launch.weights) + lane();
     uint4 across[ACROSS];
 #pragma unroll
-    for (int i = 0; i < ACROSS; ++i) across[i] = __ldg(table + ((tile.channels - 1) * ACROSS + i) * WARP);
-    const uint4 down = __ldg(table + CUDACONV_CHANNELS * ACROSS * WARP);
+    for (int i = 0; i < ACROSS; ++i) across[i] = __ldg(table + (table_of(tile) * ACROSS + i) * WARP);
+    const uint4 down = __ldg(table + TABLES * ACROSS * WARP);
     const Ending<KIND> ending(tile, launch);
 
     // --- Codes from products to rows
@@ -144,11 +152,13 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
     const u32 out_lines = LINES * tile.first.output_stride;
     const int out_byte = tile.x0 + out_piece * PIECE;
     int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
+    // What is left where a piece is written at once: not that of a byte that is no pixel.
+    const int least = tile.inside == tile.row_bytes ? PIECE : PIECE + 1;
     cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
     keep(put_at), keep(take_at), keep(out_step), keep(left);
     // Writes 16 rows.
     auto write_step = [&](u32 from_codes) {
-        if (left >= PIECE) {
+        if (left >= least) {
             uint4 fours[PASSES];
 #pragma unroll
             for (int k = 0; k < PASSES; ++k) fours[k] = load_piece(from_codes + k * LINES * CODES_PITCH);
@@ -159,9 +169,14 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
 #pragma unroll 1
             for (int k = 0; k < PASSES && rows_left > k * LINES; ++k) {
                 uint4 four = load_piece(from_codes + k * LINES * CODES_PITCH);
+                const Tile<Own> at_edge = ring.tile_again();
+                const u32 y = at_edge.height - rows_left + k * LINES;
+                const cudaconv_u64 input = at_edge.first.input + static_cast<cudaconv_u64>(y) * at_edge.first.input_stride;
 #pragma unroll 1
                 for (int b = 0; b < left; ++b) {
-                    write_sample<u8>(out + k * out_lines + b, four.x >> 8 * (b % WORD));
+                    const int byte = at_edge.row_bytes - left + b;
+                    const u8 code = byte == at_edge.spare() ? read_sample<u8>(input + byte) : four.x >> 8 * (b % WORD);
+                    write_sample<u8>(out + k * out_lines + b, code);
                     if (b % WORD == WORD - 1) four.x = four.y, four.y = four.z, four.z = four.w;
                 }
             }

@@ -270,5 +270,5 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 SEPARABLE_PIXELS(separable_pixels_u8, 2, 4)
 #endif
 #ifdef SEPARABLE_PIXELS_WIDE_U8
-SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 4)
+SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 3)
 #endif

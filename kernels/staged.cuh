@@ -103,6 +103,7 @@ struct Tile {
     const CudaconvJob& job;
     const CudaconvChannel& first;
     int channels, height, row_bytes;
+    int inside;               // bytes of a row before the first place beyond the edge
     int x0, y0;               // its first byte of a row, its first row
     int steps;
     int reach_x, reach_y;     // bytes and rows beyond an output's own that it needs
@@ -112,7 +113,9 @@ struct Tile {
 
     __device__ __forceinline__ Tile(const CudaconvConvolveLaunch& launch, u32 job_index, u32 block_x, u32 block_y)
         : frame(launch.frame), job(frame.jobs[job_index]), first(job.channels[0]) {
-        channels = job.channel_count, height = job.height, row_bytes = job.width * channels;
+        channels = job.channel_count, height = job.height, row_bytes = inside = job.width * channels;
+        // At odd width the byte behind the last sample of luma is no pixel.
+        if (is_422()) row_bytes = (job.width + 1) / 2 * WORD, inside = job.width * 2;
         x0 = block_x * (Shape::OUT_PIECES * PIECE), y0 = (block_y - job.first_tile_row) * frame.tile_height;
         reach_x = launch.kernels[0].width / 2 * channels, reach_y = launch.kernels[0].height / 2;
         beside = (reach_x + PIECE - 1) / PIECE;
@@ -122,6 +125,13 @@ struct Tile {
         in_rows = x0 > 0 && x0 + (Shape::OUT_PIECES + Shape::BESIDE) * PIECE <= row_bytes;
         in_picture = y0 >= reach_y && y0 + rows + reach_y <= height;
     }
+
+    // Whether it is packed 4:2:2, and whether luma is the second byte of that.
+    __device__ __forceinline__ bool is_422() const { return job.packed >= CUDACONV_LUMA_FIRST; }
+    __device__ __forceinline__ bool is_luma_second() const { return job.packed == CUDACONV_LUMA_SECOND; }
+
+    // The place of the byte of a row that is no pixel, or one that no row has.
+    __device__ __forceinline__ int spare() const { return inside == row_bytes ? -1 : inside + is_luma_second(); }
 
     // The channel of byte `k` of a word. Three channels are alike, others a power of two.
     __device__ __forceinline__ const CudaconvChannel& of_byte(int k) const {
@@ -142,23 +152,15 @@ struct Tile {
 
 template <typename Shape>
 struct Ring {
-    // Bytes on either side of a tile's.
-    static constexpr int BESIDE = Shape::BESIDE * PIECE;
+    // Bytes on either side of a tile's, and with the last two of a row whose last sample of luma has no other beside it.
+    static constexpr int BESIDE = Shape::BESIDE * PIECE, BOTH_SIDES = 2 * BESIDE + 2;
 
-    // A byte of a row of the tile, and the one of it that stands for it; or, where that is not in the tile, -2 less its place
-    // in the picture's row; or BEYOND.
-    struct Beside {
-        int at, source;
-    };
     struct Shared {
         alignas(128) u8 bytes[Shape::RING];
-        // Of tiles at an edge alone. The rows that stand for those of the tile, counted from `ABOVE` rows above it, or BEYOND: also
-        // where none is needed.
-        short rows[MOST_ROWS];
-        // Bytes of a row beyond the picture's, those before it and then those behind it, `reach_x` each, and which of them are
-        // in the tile.
-        Beside beside[2 * BESIDE];
-        int first, end;
+        // Of tiles at an edge alone: the rows that stand for those of the tile, counted from `ABOVE` rows above it, and the bytes of
+        // a row that stand for those before it and for those behind it; or BEYOND.
+        int rows[MOST_ROWS];
+        int beside[BOTH_SIDES];
     };
     enum { BESIDE_ROWS = 1, BESIDE_PICTURE = 2 };
 
@@ -193,35 +195,26 @@ struct Ring {
         if (edges) find_positions(tile);
     }
 
-    // What stands for the bytes and rows beyond the edge.
+    // What stands for the rows and bytes beyond the edge.
     __device__ __forceinline__ void find_positions(const Tile<Shape>& tile) {
-        const int channels = tile.channels, reach = tile.reach_x;
-        // Where the picture's byte 0 is in a row of the tile, and the one behind its last.
-        const int begin = BESIDE - tile.x0, behind = begin + tile.row_bytes;
-        // Bytes that are copied.
-        const int first = (Shape::BESIDE - tile.beside) * PIECE, end = Shape::ROW - first;
 #pragma unroll 1
-        for (int at = threadIdx.x; at < 2 * reach + tile.steps * STEP + 2 * Shape::ABOVE; at += THREADS) {
-            const int row = at - 2 * reach, byte = at < reach ? at - reach : tile.row_bytes + at - reach;
-            // Floor division: there are at most `BESIDE` pixels before the row.
-            const int from_0 = byte + channels * BESIDE, pixel = (channels == 3 ? from_0 / 3 : from_0 >> channels / 2) - BESIDE;
-            const bool is_row = row >= 0;
-            const int position = border_position(tile.frame.border, is_row ? tile.y0 - Shape::ABOVE + row : pixel,
-                                                 is_row ? tile.height : static_cast<int>(tile.job.width));
-            if (is_row) {
-                shared.rows[row] = row >= tile.first_row && row < tile.end_row ? position : BEYOND;
-                continue;
+        for (int at = threadIdx.x; at < MOST_ROWS + BOTH_SIDES; at += THREADS) {
+            const bool is_row = at < MOST_ROWS;
+            const int side = at - MOST_ROWS, byte = side < BESIDE ? side - BESIDE : tile.inside + side - BESIDE;
+            // Samples of a row, and bytes from one to the next.
+            int samples = tile.job.width, step = tile.channels;
+            if (tile.is_422()) {
+                if ((byte & 1) == tile.is_luma_second()) step = 2;
+                else samples = (samples + 1) / 2;
             }
-            const int own = position * channels + byte - pixel * channels, in_tile = begin + own;
-            const bool is_near = in_tile >= first && in_tile < end;
-            shared.beside[at] = {begin + byte, position == BEYOND ? BEYOND : is_near ? in_tile : -2 - own};
+            // Floor division: there are at most `BESIDE` pixels before the row.
+            const int from_0 = byte + step * BESIDE, pixel = (step == 3 ? from_0 / 3 : from_0 >> step / 2) - BESIDE;
+            const int own = is_row ? tile.y0 - Shape::ABOVE + at : pixel;
+            const int position = border_position(tile.frame.border, own, is_row ? tile.height : samples);
+            const bool is_byte = !is_row && position != BEYOND;
+            (is_row ? shared.rows[at] : shared.beside[side]) = is_byte ? position * step + byte - pixel * step : position;
         }
-        if (threadIdx.x == 0) {
-            shared.first = begin > 0 ? 0 : reach;
-            shared.end = behind < Shape::ROW ? 2 * reach : reach;
-        }
-        // What else there is is first read behind a barrier.
-        if (edges & BESIDE_PICTURE) __syncthreads();
+        __syncthreads();
     }
 
     // The tile once more, of values that the compiler does not know to be the same: so that tiles inside the picture need no
@@ -271,22 +264,30 @@ struct Ring {
 
     // Bytes beside the picture's rows.
     __device__ __forceinline__ void fill_beside(int step, u32 in) {
-        const int thread = again(threadIdx.x), step_row = thread / Shape::COPIERS, y = shared.rows[step * STEP + step_row];
-        if (y == BEYOND) return;
-        u8* const bytes = shared.bytes + in + step_row * Shape::PITCH;
-        const int end = shared.end;
-#pragma unroll 1
-        for (int index = shared.first + thread % Shape::COPIERS; index < end; index += Shape::COPIERS) {
-            const Beside beside = shared.beside[index];
-            if (static_cast<u32>(beside.at) < Shape::ROW) bytes[beside.at] = beside.source >= 0 ? bytes[beside.source] : code_of(beside, y);
-        }
-    }
-
-    // The code of a byte that is not in the tile.
-    __device__ __forceinline__ u8 code_of(Beside beside, int y) {
         const Tile<Shape> tile = tile_again();
-        const int before = beside.at + tile.x0 - BESIDE;
-        if (beside.source == BEYOND) return tile.codes_beyond() >> 8 * (before & 3);
-        return read_sample<u8>(tile.first.input + static_cast<cudaconv_u64>(y) * tile.first.input_stride + (-2 - beside.source));
+        const int thread = again(threadIdx.x), step_row = thread / Shape::COPIERS, tile_row = step * STEP + step_row;
+        const int y = shared.rows[tile_row];
+        if (y == BEYOND || tile_row < tile.first_row || tile_row >= tile.end_row) return;
+        // Where the picture's byte 0 is in a row of the tile.
+        const int begin = BESIDE - tile.x0, behind = begin + tile.inside;
+        u8* const bytes = shared.bytes + in + step_row * Shape::PITCH;
+#pragma unroll 1
+        for (int side = 0; side < 2; ++side) {
+            const int first = side == 0 ? begin - BESIDE : behind;
+            int at = side == 0 ? begin - tile.reach_x : behind;
+            const int end = side == 0 ? begin : min(begin + tile.row_bytes + tile.reach_x, Shape::ROW);
+#pragma unroll 1
+            for (at += thread % Shape::COPIERS; at < end; at += Shape::COPIERS) {
+                if (at < 0) continue;
+                const int position = shared.beside[side * BESIDE + at - first], source = begin + position;
+                // Chroma of the last pixel of packed 4:2:2 of odd width.
+                if (position != BEYOND && source == at) continue;
+                u8 code;
+                if (position == BEYOND) code = tile.codes_beyond() >> 8 * ((at - begin) & 3);
+                else if (source >= 0 && source < Shape::ROW - (Shape::BESIDE - tile.beside) * PIECE) code = bytes[source];
+                else code = read_sample<u8>(tile.first.input + static_cast<cudaconv_u64>(y) * tile.first.input_stride + position);
+                bytes[at] = code;
+            }
+        }
     }
 };

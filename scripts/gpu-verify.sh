@@ -146,7 +146,7 @@ part_sanitizer() {
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 edges::rows_of_any_length \
     exact::separable_kernels_of_large exact::whole_numbers exact::sums_of_outer_products exact::the_bilateral_of_large levels:: fourier:: \
-    halves:: slabs:: exact::emboss \
+    halves:: slabs:: smallest:: exact::emboss \
     exact::sobel exact::custom full:: exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
     memory::frames_of_any_shape bands:: ladder::every_step &
   [ -n "$together" ] || wait

@@ -26,12 +26,18 @@ pub(super) struct GroupRow {
 use Role::{Alpha as A, Chroma as C, Colour as R, Luma as Y, Padding as X};
 
 const U8: Sample = Sample::U8;
-const LE: Sample = Sample::U16Le { shift: 0 };
+/// Bits at the bottom of the word.
+const fn le(depth: u8) -> Sample {
+    Sample::U16Le { shift: 0, depth }
+}
 const BE: Sample = Sample::U16Be;
 /// Ten bits at the top of the word.
-const P010: Sample = Sample::U16Le { shift: 6 };
+const P010: Sample = Sample::U16Le {
+    shift: 6,
+    depth: 10,
+};
 const NATIVE: Sample = if cfg!(target_endian = "little") {
-    LE
+    le(16)
 } else {
     BE
 };
@@ -90,19 +96,19 @@ pub(super) const FORMATS: &[Format] = &[
         &[group(FULL, &[(Y, 0, 0, 2)]), group(HALF_WIDTH, &[(C, 0, 1, 4), (C, 0, 3, 4)])]),
     format(VideoFormat::Uyvy, "UYVY", 8, U8, 1,
         &[group(FULL, &[(Y, 0, 1, 2)]), group(HALF_WIDTH, &[(C, 0, 0, 4), (C, 0, 2, 4)])]),
-    format(VideoFormat::I42010le, "I420_10LE", 10, LE, 3,
+    format(VideoFormat::I42010le, "I420_10LE", 10, le(10), 3,
         &[group(FULL, &[(Y, 0, 0, 2)]), group(QUARTER, &[(C, 1, 0, 2)]), group(QUARTER, &[(C, 2, 0, 2)])]),
-    format(VideoFormat::I42210le, "I422_10LE", 10, LE, 3,
+    format(VideoFormat::I42210le, "I422_10LE", 10, le(10), 3,
         &[group(FULL, &[(Y, 0, 0, 2)]), group(HALF_WIDTH, &[(C, 1, 0, 2)]), group(HALF_WIDTH, &[(C, 2, 0, 2)])]),
-    format(VideoFormat::Y44410le, "Y444_10LE", 10, LE, 3,
+    format(VideoFormat::Y44410le, "Y444_10LE", 10, le(10), 3,
         &[group(FULL, &[(Y, 0, 0, 2)]), group(FULL, &[(C, 1, 0, 2)]), group(FULL, &[(C, 2, 0, 2)])]),
-    format(VideoFormat::I42012le, "I420_12LE", 12, LE, 3,
+    format(VideoFormat::I42012le, "I420_12LE", 12, le(12), 3,
         &[group(FULL, &[(Y, 0, 0, 2)]), group(QUARTER, &[(C, 1, 0, 2)]), group(QUARTER, &[(C, 2, 0, 2)])]),
     // V is at byte 2, though GStreamer 1.22 tells of byte 1.
     format(VideoFormat::P01010le, "P010_10LE", 10, P010, 2,
         &[group(FULL, &[(Y, 0, 0, 2)]), group(QUARTER, &[(C, 1, 0, 4), (C, 1, 2, 4)])]),
     format(VideoFormat::Gray8, "GRAY8", 8, U8, 1, &[group(FULL, &[(Y, 0, 0, 1)])]),
-    format(VideoFormat::Gray16Le, "GRAY16_LE", 16, LE, 1, &[group(FULL, &[(Y, 0, 0, 2)])]),
+    format(VideoFormat::Gray16Le, "GRAY16_LE", 16, le(16), 1, &[group(FULL, &[(Y, 0, 0, 2)])]),
     format(VideoFormat::Gray16Be, "GRAY16_BE", 16, BE, 1, &[group(FULL, &[(Y, 0, 0, 2)])]),
     format(VideoFormat::Rgb, "RGB", 8, U8, 1,
         &[group(FULL, &[(R, 0, 0, 3), (R, 0, 1, 3), (R, 0, 2, 3)])]),
@@ -128,7 +134,7 @@ pub(super) const FORMATS: &[Format] = &[
         &[group(FULL, &[(Y, 0, 1, 4), (C, 0, 2, 4), (C, 0, 3, 4), (A, 0, 0, 4)])]),
     format(VideoFormat::Argb64, "ARGB64", 16, NATIVE, 1,
         &[group(FULL, &[(R, 0, 2, 8), (R, 0, 4, 8), (R, 0, 6, 8), (A, 0, 0, 8)])]),
-    format(VideoFormat::Rgba64Le, "RGBA64_LE", 16, LE, 1,
+    format(VideoFormat::Rgba64Le, "RGBA64_LE", 16, le(16), 1,
         &[group(FULL, &[(R, 0, 0, 8), (R, 0, 2, 8), (R, 0, 4, 8), (A, 0, 6, 8)])]),
     format(VideoFormat::Rgbp, "RGBP", 8, U8, 3,
         &[group(FULL, &[(R, 0, 0, 1), (R, 1, 0, 1), (R, 2, 0, 1)])]),

@@ -20,14 +20,15 @@ pub enum Role {
     Padding,
 }
 
-/// How one sample is stored. Code values above the largest of the depth (high bits set in a
-/// 10-bit word) are no valid video: what becomes of pixels that see one is any code value.
+/// How one sample is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sample {
     U8,
-    /// Two bytes, little-endian; the code value is `word >> shift` (P010 has shift 6).
+    /// Two bytes, little-endian; the code value is the lowest `depth` bits, 1 to 16, of `word >> shift` (P010 has
+    /// shift 6). Those above are no part of it; in valid video they are 0.
     U16Le {
         shift: u8,
+        depth: u8,
     },
     /// Two bytes, big-endian.
     U16Be,
@@ -46,7 +47,10 @@ impl Sample {
     pub fn read(self, bytes: &[u8]) -> u32 {
         match self {
             Sample::U8 => u32::from(bytes[0]),
-            Sample::U16Le { shift } => u32::from(u16::from_le_bytes([bytes[0], bytes[1]]) >> shift),
+            Sample::U16Le { shift, depth } => {
+                let word = u16::from_le_bytes([bytes[0], bytes[1]]);
+                u32::from(word >> shift & code_bits(depth))
+            }
             Sample::U16Be => u32::from(u16::from_be_bytes([bytes[0], bytes[1]])),
         }
     }
@@ -55,12 +59,17 @@ impl Sample {
     pub fn write(self, bytes: &mut [u8], code: u32) {
         match self {
             Sample::U8 => bytes[0] = code as u8,
-            Sample::U16Le { shift } => {
+            Sample::U16Le { shift, .. } => {
                 bytes[..2].copy_from_slice(&((code as u16) << shift).to_le_bytes());
             }
             Sample::U16Be => bytes[..2].copy_from_slice(&(code as u16).to_be_bytes()),
         }
     }
+}
+
+/// The word of which the lowest `depth` bits, 1 to 16, are set.
+pub fn code_bits(depth: u8) -> u16 {
+    u16::MAX >> (16 - depth)
 }
 
 /// Where the samples of one component lie. Sample x of row y is at
@@ -350,8 +359,9 @@ mod tests {
                     assert_eq!(layout.depth, info.comp_depth(c), "{what}");
                     assert_eq!(group.width, info.comp_width(c) as usize, "{what}");
                     assert_eq!(group.height, info.comp_height(c) as usize, "{what}");
-                    if let Sample::U16Le { shift } = layout.sample {
+                    if let Sample::U16Le { shift, depth } = layout.sample {
                         assert_eq!(u32::from(shift), gst_format.shift()[index], "{what}");
+                        assert_eq!(u32::from(depth), layout.depth, "{what}");
                     }
                 }
             }
@@ -486,17 +496,34 @@ mod tests {
     #[test]
     fn samples_are_read_as_they_were_written() {
         for sample in [
-            Sample::U16Le { shift: 0 },
-            Sample::U16Le { shift: 6 },
+            Sample::U16Le {
+                shift: 0,
+                depth: 10,
+            },
+            Sample::U16Le {
+                shift: 6,
+                depth: 10,
+            },
             Sample::U16Be,
         ] {
             let mut bytes = [0; 2];
             sample.write(&mut bytes, 0x2a5);
             assert_eq!(sample.read(&bytes), 0x2a5, "{sample:?}");
         }
+        let p010 = Sample::U16Le {
+            shift: 6,
+            depth: 10,
+        };
         let mut bytes = [0xff; 2];
-        Sample::U16Le { shift: 6 }.write(&mut bytes, 1);
+        p010.write(&mut bytes, 1);
         assert_eq!(bytes, [0x40, 0]);
+        // Bits beside the code value are none of it.
+        assert_eq!(p010.read(&[0x7f, 0]), 1);
+        let i420 = Sample::U16Le {
+            shift: 0,
+            depth: 10,
+        };
+        assert_eq!(i420.read(&[1, 0xfc]), 1);
         Sample::U16Be.write(&mut bytes, 0x0102);
         assert_eq!(bytes, [1, 2]);
     }

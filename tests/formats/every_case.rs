@@ -153,7 +153,10 @@ fn alone(layout: &Layout, group: &Group, first: usize) -> Layout {
     let sample = if layout.depth == 8 {
         Sample::U8
     } else {
-        Sample::U16Le { shift: 0 }
+        Sample::U16Le {
+            shift: 0,
+            depth: layout.depth as u8,
+        }
     };
     let step = sample.bytes();
     let coloured = group

@@ -128,6 +128,10 @@ fn rows_of_any_length_of_means() {
         gst_video::VideoFormat::Rgba,
         gst_video::VideoFormat::Xrgb,
         gst_video::VideoFormat::Gbr,
+        gst_video::VideoFormat::P01010le,
+        gst_video::VideoFormat::I42012le,
+        gst_video::VideoFormat::Gray16Le,
+        gst_video::VideoFormat::Gray16Be,
     ];
     for_each_length(&formats, &widths, &heights, |turn, layout| {
         for (index, &border) in borders.iter().enumerate() {

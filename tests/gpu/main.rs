@@ -15,4 +15,5 @@ mod levels;
 mod memory;
 mod overlap;
 mod slabs;
+mod smallest;
 mod support;

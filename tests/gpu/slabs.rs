@@ -1,4 +1,4 @@
-//! Separable kernels of fractions, down slabs of rows: the GPU's bytes are the CPU's.
+//! Separable kernels of fractions, down slabs of rows, and wide ones: the GPU's bytes are the CPU's.
 
 use gst_video::VideoFormat;
 use gstcudaconv::filter::FilterSpec;
@@ -22,6 +22,7 @@ fn fractions_of_every_radius() {
         VideoFormat::Bgr,
         VideoFormat::Gbr,
         VideoFormat::Yuy2,
+        VideoFormat::Uyvy,
         VideoFormat::P01010le,
         VideoFormat::I42012le,
         VideoFormat::Gray16Be,
@@ -40,7 +41,7 @@ fn fractions_of_every_radius() {
     for format in formats {
         for (width, height) in sizes {
             let layout = support::layout(format, width, height);
-            for radius in [1, 2, 3, 4, 6, 7, 8, 11, 16] {
+            for radius in [1, 2, 3, 4, 6, 7, 8, 11, 16, 17, 26, 32] {
                 turn += 1;
                 if support::quick() && turn % 11 != 0 {
                     continue;

@@ -203,7 +203,6 @@ pub fn frame_of(
             }
         }
     }
-    clip(layout, &input_spans, &mut bytes);
     let input: ReadMemory = match input {
         Memory::Heap => Box::new(bytes),
         Memory::From(allocator) => Box::new(mapped(allocator, &bytes)),
@@ -223,22 +222,6 @@ pub fn frame_of(
 
 /// What outputs hold before they are written.
 pub const POISON: u8 = 0xa5;
-
-/// Cuts samples to the depth, so that the frame is valid video.
-fn clip(layout: &Layout, spans: &[PlaneSpan], bytes: &mut [u8]) {
-    for group in &layout.groups {
-        for channel in &group.channels {
-            let span = spans[channel.plane];
-            for y in 0..group.height {
-                for x in 0..group.width {
-                    let at = span.offset + y * span.stride + channel.offset + x * channel.step;
-                    let code = layout.sample.read(&bytes[at..]) & layout.max_code();
-                    layout.sample.write(&mut bytes[at..], code);
-                }
-            }
-        }
-    }
-}
 
 /// The active bytes of the output, plane by plane.
 pub fn output_bytes(layout: &Layout, frame: &Frame) -> Vec<u8> {

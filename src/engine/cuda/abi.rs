@@ -16,6 +16,9 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const LINEAR_WEIGHTS: usize = 272;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
+/// Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
+/// what it throws away.
+pub const SPARE_ROWS: usize = 16;
 /// Means of alpha below one part of this many count as none.
 pub const TRANSPARENT: usize = 1 << 20;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
@@ -145,8 +148,9 @@ pub struct BilateralLaunch {
     pub distance: u32,
     pub color: f32,
     pub color_premultiplied: f32,
-    pub reserved: u32,
+    pub color_root: f32,
     pub spans: [u8; 40],
+    pub columns: [u8; 40],
     pub inline_weights: [f32; INLINE_WEIGHTS],
 }
 
@@ -188,7 +192,7 @@ pub struct Direct3Plane {
     pub copied: u32,
     pub filled: u32,
     pub bias: [u32; 2],
-    pub reserved: u32,
+    pub clamped: u32,
     pub zero: [f32; 4],
     pub offset: [f32; 4],
 }
@@ -205,7 +209,7 @@ pub struct Direct3Launch {
     pub reciprocal: f32,
     pub sums: [f32; 2],
     pub scale: u32,
-    pub reserved: u32,
+    pub start: u32,
     pub weights: [[u32; 9]; 2],
     pub planes: [Direct3Plane; MAX_JOBS],
 }
@@ -262,8 +266,9 @@ impl Default for BilateralLaunch {
             distance: 0,
             color: 0.0,
             color_premultiplied: 0.0,
-            reserved: 0,
+            color_root: 0.0,
             spans: [0; 40],
+            columns: [0; 40],
             inline_weights: [0.0; INLINE_WEIGHTS],
         }
     }
@@ -302,6 +307,8 @@ pub fn push_line(weights: &mut Vec<f32>, line: &[f32]) {
 pub mod band;
 #[path = "abi/boxes.rs"]
 pub mod boxes;
+#[path = "abi/columns.rs"]
+pub mod columns;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]
@@ -320,6 +327,9 @@ pub mod ladder;
 pub mod matrix;
 #[path = "abi/slabs.rs"]
 pub mod slabs;
+#[path = "abi/wide.rs"]
+pub mod wide;
+
 #[cfg(test)]
 #[path = "abi/tests.rs"]
 mod tests;

@@ -2,13 +2,15 @@
 
 mod matrix_units;
 
-use super::abi::{DIRECT3_SUM, Kernel, Needs, direct3, slabs};
+use super::abi::{DIRECT3_SUM, Kernel, MAX_CHANNELS, Needs, boxes, direct3, slabs};
 use crate::filter::Layout;
 use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::{Border, Distance, Precision};
-use matrix_units::{by_bands, by_halves, by_matrices, by_rough_bands, is_three_of_four};
+use matrix_units::{
+    by_bands, by_halves, by_matrices, by_rough_bands, channels_in_rows, is_three_of_four,
+};
 
 pub use matrix_units::{bands, samples};
 
@@ -110,27 +112,66 @@ pub fn has_direct(layout: &Layout, job: &Job) -> bool {
     }
 }
 
-/// The kernel that computes all `jobs` of a frame of packed 4:2:2 at once by `algorithm`, `None` for other
-/// layouts and where there is none: what it filters, it filters alike.
-pub fn of_packed_422(algorithm: Algorithm, layout: &Layout, jobs: &[Job]) -> Option<Kernel> {
-    let mut filtered = jobs.iter().filter(|job| job.operation != Operation::None);
-    let first = filtered.next().filter(|_| is_packed_422(layout))?;
-    let alike = |job: &Job| (&job.operation, job.border) == (&first.operation, first.border);
-    if !filtered.all(alike) || !jobs.iter().all(|job| edge_is_code(layout, job)) {
+/// The kernel that computes all `jobs` of a frame of packed 4:2:2 at once by `algorithm` on a device of `capability`, `None`
+/// for other layouts and where there is none. What it filters, it filters alike, but for the weights of chroma across.
+pub fn of_packed_422(
+    algorithm: Algorithm,
+    layout: &Layout,
+    jobs: &[Job],
+    capability: Capability,
+) -> Option<Kernel> {
+    let filtered = jobs.iter().filter(|job| job.operation != Operation::None);
+    let filtered: Vec<&Job> = filtered.collect();
+    let first = filtered.first().filter(|_| is_packed_422(layout))?;
+    if !jobs.iter().all(|job| edge_is_code(layout, job)) {
         return None;
     }
-    match (algorithm, &first.operation) {
-        (Algorithm::Direct, _) => direct_of_packed_422(layout, first),
-        (Algorithm::Separable, Operation::Correlate(_)) if is_separable(&first.operation) => {
-            let (rx, ry) = radius(&first.operation);
-            match rx.max(ry) {
-                0..=3 => Some(Kernel::SeparablePacked422R3),
-                4 => Some(Kernel::SeparablePacked422R4),
-                _ => None,
-            }
+    let alike = |job: &&Job| (&job.operation, job.border) == (&first.operation, first.border);
+    match algorithm {
+        Algorithm::Direct if filtered.iter().all(alike) => direct_of_packed_422(layout, first),
+        Algorithm::Separable if filtered.iter().all(alike) => {
+            matrices_of_packed_422(layout, &filtered, capability)
+                .or_else(|| slabs_of_packed_422(layout, &filtered))
         }
+        Algorithm::Separable => slabs_of_packed_422(layout, &filtered),
         _ => None,
     }
+}
+
+/// The kernel on the matrix units for `jobs`, which are filtered alike.
+fn matrices_of_packed_422(
+    layout: &Layout,
+    jobs: &[&Job],
+    capability: Capability,
+) -> Option<Kernel> {
+    let kernel = by_matrices(layout, jobs, MAX_CHANNELS)?;
+    (capability >= kernel.module().needed_capability()).then_some(kernel)
+}
+
+/// The kernel that goes down slabs for `jobs`, if they are filtered alike but for the weights of chroma across, of which
+/// there are half as many.
+fn slabs_of_packed_422(layout: &Layout, jobs: &[&Job]) -> Option<Kernel> {
+    let lines = |job: &Job| match &job.operation {
+        Operation::Correlate(kernel) => {
+            let (across, down) = kernel.taps.lines()?;
+            Some((across.to_vec(), (down.to_vec(), kernel.divisor, job.border)))
+        }
+        _ => None,
+    };
+    if !jobs.iter().all(|job| goes_down_slabs(layout, job)) {
+        return None;
+    }
+    let (luma, common) = lines(jobs[0])?;
+    let (chroma, others) = lines(jobs[jobs.len() - 1])?;
+    let (rx, ry) = radius(&jobs[0].operation);
+    let (kernel, taps) = match rx.max(ry) {
+        0..=4 => (Kernel::SeparablePacked422R4, 9),
+        5..=8 => (Kernel::SeparablePacked422R8, 17),
+        9..=16 => (Kernel::SeparablePacked422R16, 33),
+        _ => return None,
+    };
+    let can = luma == chroma || chroma.len() <= slabs::chroma_taps(taps);
+    (common == others && can).then_some(kernel)
 }
 
 /// Whether luma and chroma are bytes of one plane, chroma of half the width.
@@ -197,9 +238,12 @@ fn small_direct(layout: &Layout, job: &Job) -> Option<Kernel> {
     };
     match &job.operation {
         Operation::Correlate(kernel) if small(kernel) => {
-            Some(match adds_whole_numbers(kernel, job) {
-                true => Kernel::Direct3U8,
-                false => Kernel::Direct3DividedU8,
+            let lines = kernel.taps.lines();
+            let smooth = lines.is_some_and(|(across, down)| direct3::is_smooth(across, down));
+            Some(match (adds_whole_numbers(kernel, job), smooth) {
+                (true, true) => Kernel::Direct3SmoothU8,
+                (true, false) => Kernel::Direct3U8,
+                (false, _) => Kernel::Direct3DividedU8,
             })
         }
         Operation::Magnitude { x, y } if is_gradient(x, y, job) => Some(Kernel::Direct3MagnitudeU8),
@@ -279,10 +323,24 @@ fn is_sum(operation: &Operation) -> bool {
 
 /// The fastest kernel that computes `job`, which is separable.
 fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
-    match layout.sample {
-        Sample::U8 => of_bytes(layout, job, capability).unwrap_or(Kernel::SeparableU8),
-        _ => by_slabs(layout, job).unwrap_or(Kernel::SeparableU16),
-    }
+    let general = match (layout.sample, is_wide(job)) {
+        (Sample::U8, false) => Kernel::SeparableU8,
+        (Sample::U8, true) => Kernel::SeparableWideU8,
+        (_, false) => Kernel::SeparableU16,
+        (_, true) => Kernel::SeparableWideU16,
+    };
+    let special = match layout.sample {
+        Sample::U8 => of_bytes(layout, job, capability),
+        _ if is_box(layout, job) => Some(Kernel::BoxU16),
+        _ => by_slabs(layout, job),
+    };
+    special.unwrap_or(general)
+}
+
+/// Whether `job` has one kernel that is so large that the general ones are slower than those for such.
+fn is_wide(job: &Job) -> bool {
+    let (rx, ry) = radius(&job.operation);
+    matches!(job.operation, Operation::Correlate(_)) && !job.premultiply && rx.max(ry) > 16
 }
 
 /// The kernel that computes `job`, which is separable, with samples held as bytes, of which those beyond the edge must be
@@ -291,7 +349,8 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     if job.premultiply || !edge_is_code(layout, job) {
         return None;
     }
-    if let Some(kernel) = by_matrices(layout, job)
+    if is_in_rows(layout, job)
+        && let Some(kernel) = by_matrices(layout, &[job], channels_in_rows(job))
         && capability >= kernel.module().needed_capability()
     {
         return Some(kernel);
@@ -302,8 +361,8 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     by_slabs(layout, job)
 }
 
-/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border that does not repeat the
-/// picture.
+/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border of code values that does not repeat
+/// the picture, and there are kernels for as many samples and channels.
 fn is_box(layout: &Layout, job: &Job) -> bool {
     let Operation::Correlate(kernel) = &job.operation else {
         return false;
@@ -316,18 +375,22 @@ fn is_box(layout: &Layout, job: &Job) -> bool {
         Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
         Action::Copy | Action::Fill(_) => true,
     };
+    let samples = across.len() * down.len();
     is_in_rows(layout, job)
+        && (layout.sample == Sample::U8 || job.group.channels.len() <= 2)
         && are_ones(across)
         && are_ones(down)
-        && kernel.divisor == (across.len() * down.len()) as f32
+        && kernel.divisor == samples as f32
+        && samples * (layout.max_code() as usize + 1) <= boxes::MOST_OF_ALL_SUMS
+        && !job.premultiply
+        && edge_is_code(layout, job)
         && job.border != Border::Wrap
         && job.actions.iter().all(adds_nothing)
 }
 
-/// The smallest of the kernels that go down slabs that computes `job`. They hold code values, of which those beyond
+/// Whether kernels that go down slabs compute `job`, if it is small enough. They hold code values, of which those beyond
 /// the edge must be some too, and take weights in other units.
-fn by_slabs(layout: &Layout, job: &Job) -> Option<Kernel> {
-    use Kernel::*;
+fn goes_down_slabs(layout: &Layout, job: &Job) -> bool {
     let whole_levels = (job.actions.iter()).all(|action| match action {
         Action::Filter { zero, .. } => zero.fract() == 0.0,
         Action::Copy | Action::Fill(_) => true,
@@ -336,14 +399,21 @@ fn by_slabs(layout: &Layout, job: &Job) -> Option<Kernel> {
         let lines = kernel.taps.lines();
         lines.is_some_and(|(across, down)| slabs::takes(across, down, divisor))
     };
-    let (taken, magnitude) = match &job.operation {
-        Operation::Correlate(kernel) => (takes(kernel, kernel.divisor), false),
-        Operation::Magnitude { x, y } => (takes(x, 1.0) && takes(y, 1.0), true),
-        Operation::None | Operation::Bilateral(_) => (false, false),
+    let taken = match &job.operation {
+        Operation::Correlate(kernel) => takes(kernel, kernel.divisor),
+        Operation::Magnitude { x, y } => takes(x, 1.0) && takes(y, 1.0),
+        Operation::None | Operation::Bilateral(_) => false,
     };
-    if job.premultiply || !edge_is_code(layout, job) || !whole_levels || !taken {
+    !job.premultiply && edge_is_code(layout, job) && whole_levels && taken
+}
+
+/// The smallest of the kernels that go down slabs that computes `job`.
+fn by_slabs(layout: &Layout, job: &Job) -> Option<Kernel> {
+    use Kernel::*;
+    if !goes_down_slabs(layout, job) {
         return None;
     }
+    let magnitude = matches!(job.operation, Operation::Magnitude { .. });
     let (rx, ry) = radius(&job.operation);
     match (layout.sample, magnitude, rx.max(ry)) {
         (Sample::U8, true, 0..=1) => Some(SeparableMagnitudeU8),

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::abi::{
-    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
+    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT,
+    SPARE_ROWS, Weights,
 };
 use super::api::CUdeviceptr;
 use super::choose::{self, Capability};
@@ -21,8 +22,8 @@ mod jobs;
 mod parameter;
 
 use self::parameter::{
-    Parameter, add_digits, bilateral_parameter, check_window, convolve_parameter, fast_parameter,
-    halves, matrices, spectrum,
+    Kernels, Parameter, add_chroma, add_digits, bilateral_parameter, check_window,
+    convolve_parameter, fast_parameter, halves, matrices, put_by_columns, spectrum,
 };
 
 /// A frame in device memory.
@@ -42,13 +43,17 @@ pub struct Launches {
     capability: Capability,
 }
 
-/// Jobs with one operation.
+/// Jobs with one operation, or with two that one launch computes.
 struct Step {
     kernel: Kernel,
     /// Indices of the plan's jobs.
     jobs: Vec<usize>,
+    /// One of them whose operation is the second.
+    second: Option<usize>,
     parameter: Parameter,
     radius: (usize, usize),
+    /// Whether all jobs, of packed 4:2:2, are described to it as one.
+    packed_422: bool,
     /// Index of its first weight in `Launches::weights`.
     first_weight: usize,
 }
@@ -66,7 +71,7 @@ pub struct Part {
     /// The planes of its channels.
     planes: Vec<usize>,
     tile_height: usize,
-    /// Rows beyond an output's own that it needs.
+    /// Rows beyond an output's own that are read.
     reach: usize,
 }
 
@@ -106,28 +111,41 @@ impl Launches {
             capability,
         };
         let unfiltered = |job: &Job| job.operation == Operation::None;
-        if let Some(kernel) = choose::of_packed_422(plan.algorithm, &plan.layout, &plan.jobs) {
+        if let Some(kernel) =
+            choose::of_packed_422(plan.algorithm, &plan.layout, &plan.jobs, capability)
+        {
             let filtered = plan.jobs.iter().position(|job| !unfiltered(job));
             let index = filtered.expect("a kernel is chosen for what is filtered");
             made.add_step(index, &plan.jobs[index], kernel)?;
-            made.steps[0].jobs = (0..plan.jobs.len()).collect();
+            let step = &mut made.steps[0];
+            step.jobs = (0..plan.jobs.len()).collect();
+            step.packed_422 = true;
+            let others = plan.jobs.iter().rev().find(|job| !unfiltered(job));
+            if let Some(chroma) = others.filter(|job| job.operation != plan.jobs[index].operation) {
+                add_chroma(&mut step.parameter, kernel.form(), &chroma.operation);
+            }
             return Ok(made);
         }
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
-            let kernel = |job| choose::of(plan, job, capability);
+            let kernel = made.kernel_of(job)?;
             let is_whole = |job: &Job| job.sums_are_whole(plan.layout.max_code());
             let samples = |job| choose::samples(&plan.layout, job);
             let same = made.steps.iter_mut().find(|step| {
-                let first = &plan.jobs[step.jobs[0]];
-                first.operation == job.operation
-                    && first.border == job.border
-                    && is_whole(first) == is_whole(job)
-                    && kernel(first) == kernel(job)
-                    && (step.kernel.weights() != Weights::Bands || samples(first) == samples(job))
+                let is_of_step = |index: usize| {
+                    let other = &plan.jobs[index];
+                    other.operation == job.operation
+                        && other.border == job.border
+                        && is_whole(other) == is_whole(job)
+                        && choose::of(plan, other, capability) == Some(kernel)
+                        && (step.kernel.weights() != Weights::Bands
+                            || samples(other).include(samples(job)))
+                };
+                is_of_step(step.jobs[0]) || step.second.is_some_and(is_of_step)
             });
-            match same {
-                Some(step) => step.jobs.push(index),
-                None => made.add_step(index, job, made.kernel_of(job)?)?,
+            if let Some(step) = same {
+                step.jobs.push(index);
+            } else if !made.join_step(index, job, kernel) {
+                made.add_step(index, job, kernel)?;
             }
         }
         // Copies and fills are every kernel's by-work.
@@ -148,6 +166,40 @@ impl Launches {
         })
     }
 
+    /// Adds `job`, for which `kernel` was chosen, to a step with another operation, if there is one that a kernel computes
+    /// with this one in one launch.
+    fn join_step(&mut self, index: usize, job: &Job, kernel: Kernel) -> bool {
+        let plan = self.plan.clone();
+        let both = |step: &Step| {
+            let first = &plan.jobs[step.jobs[0]];
+            let together = step.kernel.together(kernel)?;
+            match (&first.operation, &job.operation) {
+                (Operation::Correlate(first_of_both), Operation::Correlate(second))
+                    if step.second.is_none()
+                        && first.border == job.border
+                        && first_of_both.divisor == second.divisor =>
+                {
+                    Some((together, [first_of_both, second]))
+                }
+                _ => None,
+            }
+        };
+        let found = (self.steps.iter().enumerate())
+            .find_map(|(place, step)| both(step).map(|found| (place, found)));
+        let Some((place, (kernel, both))) = found else {
+            return false;
+        };
+        let (parameter, _) = convolve_parameter(&both, Kernels::OfJobs, kernel.form());
+        let parameter = self.common(parameter, &job.border);
+        let step = &mut self.steps[place];
+        step.kernel = kernel;
+        step.jobs.push(index);
+        step.second = Some(index);
+        step.parameter = parameter;
+        step.radius = radius(kernel, &job.operation);
+        true
+    }
+
     fn add_step(&mut self, index: usize, job: &Job, kernel: Kernel) -> Result<(), String> {
         let (mut parameter, weights) = match &job.operation {
             Operation::Bilateral(bilateral) if kernel.parameter() == abi::Parameter::Fast => {
@@ -159,8 +211,12 @@ impl Launches {
                 (Parameter::Bilateral(launch), weights)
             }
             Operation::None => (Parameter::Convolve(Box::default()), Vec::new()),
-            Operation::Correlate(correlation) => convolve_parameter(&[correlation], kernel.form()),
-            Operation::Magnitude { x, y } => convolve_parameter(&[x, y], kernel.form()),
+            Operation::Correlate(correlation) => {
+                convolve_parameter(&[correlation], Kernels::OfJobs, kernel.form())
+            }
+            Operation::Magnitude { x, y } => {
+                convolve_parameter(&[x, y], Kernels::OfMagnitude, kernel.form())
+            }
         };
         let in_device_memory =
             self.weights_in_device_memory(&mut parameter, kernel, job, weights)?;
@@ -170,13 +226,10 @@ impl Launches {
         self.steps.push(Step {
             kernel,
             jobs: vec![index],
+            second: None,
             parameter: self.common(parameter, &job.border),
-            radius: match kernel.form() {
-                Form::Any => choose::radius(&job.operation),
-                Form::Full(side) | Form::Separable(side) | Form::Scaled(side) => {
-                    (side / 2, side / 2)
-                }
-            },
+            radius: radius(kernel, &job.operation),
+            packed_422: false,
             first_weight: self.weights.len(),
         });
         self.weights.extend(in_device_memory);
@@ -199,6 +252,10 @@ impl Launches {
         let plain = weights.into_iter().map(f32::to_bits);
         Ok(match kernel.weights() {
             Weights::Device => plain.collect(),
+            Weights::Columns => {
+                put_by_columns(parameter);
+                Vec::new()
+            }
             Weights::Matrices => matrices(&job.operation),
             Weights::Halves => {
                 let reach = kernel.halves();
@@ -212,10 +269,7 @@ impl Launches {
                 let digits = add_digits(parameter, kernel, &job.operation, samples)?;
                 plain.chain(digits).collect()
             }
-            Weights::Spectrum => {
-                let spectrum = spectrum(job, self.plan.layout.max_code());
-                plain.chain(spectrum).collect()
-            }
+            Weights::Spectrum => spectrum(job, self.plan.layout.max_code()),
             Weights::Inline if count > LINEAR_WEIGHTS => {
                 return Err(format!("{count} weights; a launch takes {LINEAR_WEIGHTS}"));
             }
@@ -229,7 +283,7 @@ impl Launches {
         let frame = parameter.frame();
         (frame.sample, frame.shift) = match layout.sample {
             Sample::U8 => (abi::sample::U8, 0),
-            Sample::U16Le { shift } => (abi::sample::U16_LE, u32::from(shift)),
+            Sample::U16Le { shift, .. } => (abi::sample::U16_LE, u32::from(shift)),
             Sample::U16Be => (abi::sample::U16_BE, 0),
         };
         frame.max_code = layout.max_code() as f32;
@@ -314,7 +368,7 @@ impl Launches {
                         tile_height: step.kernel.tile_height(&job, step.radius) as usize,
                         job,
                         planes: planes.clone(),
-                        reach: step.radius.1,
+                        reach: step.radius.1 + SPARE_ROWS,
                     });
                 }
             }
@@ -399,6 +453,14 @@ impl Step {
         current
             .check(launched)
             .map_err(|error| error.with_detail(&format!("kernel {}", self.kernel.name())))
+    }
+}
+
+/// How far `kernel` reaches beyond the centre with the weights of `operation`, filled up to its form.
+fn radius(kernel: Kernel, operation: &Operation) -> (usize, usize) {
+    match kernel.form() {
+        Form::Any => choose::radius(operation),
+        Form::Full(side) | Form::Scaled(side) => (side / 2, side / 2),
     }
 }
 

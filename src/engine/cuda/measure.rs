@@ -1,7 +1,8 @@
 //! What kernels and bare copies take on the device: the floors that benchmarks compare with.
 //!
 //! Everything is timed by events, on random data where nothing else is asked for, and given as the median of several
-//! batches. Data goes round in more memory than caches hold, because frames come from the host and are cold.
+//! batches. Data goes round in more memory than caches hold where nothing else is asked for, because frames come from
+//! the host and are cold.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -78,6 +79,25 @@ pub enum Picture {
     Noise,
     /// All bytes the same.
     Level(u8),
+}
+
+/// What the device's caches hold of the frames that kernels are timed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caches {
+    /// Nothing: frames go round in more memory than they hold.
+    Cold,
+    /// All that they can of one frame, which comes again and again.
+    Warm,
+}
+
+impl Caches {
+    /// Device memories of `bytes` each, for one call after the other.
+    fn sets(self, current: &Current, bytes: usize) -> Result<Vec<DeviceMemory>, CudaError> {
+        match self {
+            Caches::Cold => sets(current, bytes),
+            Caches::Warm => Ok(vec![current.memory(bytes)?]),
+        }
+    }
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -242,33 +262,34 @@ impl CudaEngine {
     /// # Errors
     /// When the plan cannot be computed, or the device fails.
     pub fn time_kernels(&self, plan: &Arc<Plan>) -> Result<Duration, EngineError> {
-        self.time_kernels_by(plan, Picture::Noise, Effort::Thorough)
+        self.time_kernels_on(Picture::Noise, Caches::Cold, plan)
     }
 
-    /// The same on frames of `picture`.
+    /// The same on frames of `picture`, with such `caches`.
     ///
     /// # Errors
     /// As [`time_kernels`](Self::time_kernels).
     pub fn time_kernels_on(
         &self,
         picture: Picture,
+        caches: Caches,
         plan: &Arc<Plan>,
     ) -> Result<Duration, EngineError> {
-        self.time_kernels_by(plan, picture, Effort::Thorough)
+        self.time_kernels_by(plan, (picture, caches), Effort::Thorough)
     }
 
     pub(super) fn time_kernels_by(
         &self,
         plan: &Arc<Plan>,
-        picture: Picture,
+        (picture, caches): (Picture, Caches),
         effort: Effort,
     ) -> Result<Duration, EngineError> {
         let program = Program::new(&self.shared, plan, self.launches(plan)?, true)?;
         let program = program.expect("waited for its modules");
         let current = self.shared.context.enter()?;
         let staging = Staging::new(&plan.layout);
-        let inputs = sets(&current, program.device_bytes())?;
-        let outputs = sets(&current, program.device_bytes())?;
+        let inputs = caches.sets(&current, program.device_bytes())?;
+        let outputs = caches.sets(&current, program.device_bytes())?;
         let bench = Bench::new(&current, effort)?;
         self.fill(&bench, &inputs, staging.bytes, picture)?;
         let time = bench.time(|stream, number| {
@@ -330,13 +351,13 @@ impl CudaEngine {
         Some(SCHEDULERS * processors * kilohertz * 1e3)
     }
 
-    /// What a copy of `bytes` from device memory to device memory takes.
+    /// What a copy of `bytes` from device memory to device memory takes, with such `caches`.
     ///
     /// # Errors
     /// When the device fails.
-    pub fn time_device_copy(&self, bytes: usize) -> Result<Duration, EngineError> {
+    pub fn time_device_copy(&self, caches: Caches, bytes: usize) -> Result<Duration, EngineError> {
         let current = self.shared.context.enter()?;
-        let (from, to) = (sets(&current, bytes)?, sets(&current, bytes)?);
+        let (from, to) = (caches.sets(&current, bytes)?, caches.sets(&current, bytes)?);
         let bench = Bench::new(&current, Effort::Thorough)?;
         let time = bench.time(|_, number| {
             let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();

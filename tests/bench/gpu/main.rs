@@ -16,8 +16,8 @@ use std::time::Duration;
 use figures::Figures;
 use gstcudaconv::engine::Engine;
 use gstcudaconv::engine::cuda::CudaEngine;
-use gstcudaconv::engine::cuda::measure::Picture;
-use gstcudaconv::filter::plan::Plan;
+use gstcudaconv::engine::cuda::measure::{Caches, Picture};
+use gstcudaconv::filter::plan::{Algorithm, Correlation, Job, Operation, Plan, Taps};
 use gstcudaconv::filter::spec::{Kernel, Method, Precision, Window};
 use gstcudaconv::filter::{FilterSpec, Layout};
 
@@ -60,6 +60,7 @@ fn main() {
     );
     large_kernels(&engine, &mut figures);
     other_formats(&engine, &mut figures);
+    warm_caches(&engine, &mut figures);
     in_doubt(&engine, &mut figures);
     trips::round_trips(&engine, &mut figures);
     trips::others(&mut figures);
@@ -173,7 +174,7 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
         ("RGBA", 3840, 2160),
     ] {
         let layout = layout(format, width, height);
-        let floor = engine.time_device_copy(bytes(&layout));
+        let floor = engine.time_device_copy(Caches::Cold, bytes(&layout));
         let floor = floor.unwrap_or_else(|error| panic!("{error}"));
         for (name, spec) in filters() {
             if name == "bilateral-r15" && format != "GRAY8" {
@@ -201,6 +202,7 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     continue;
                 };
                 let algorithm = plan.algorithm.nick();
+                let is_exact = is_exact(&plan);
                 let method = match method {
                     Method::Auto => "auto",
                     _ => algorithm,
@@ -216,9 +218,24 @@ fn kernels(engine: &CudaEngine, figures: &mut Figures) {
                     Some(microseconds(floor)),
                     bound,
                 );
+                if is_exact {
+                    figures.last_is_exact();
+                }
             }
         }
     }
+}
+
+/// Whether the bytes are those that `method=auto` promises.
+fn is_exact(plan: &Plan) -> bool {
+    let rounds_otherwise = |job: &Job| match &job.operation {
+        Operation::Correlate(Correlation {
+            taps: Taps::Sum(_), ..
+        }) => !job.sums_are_whole(plan.layout.max_code()),
+        _ => false,
+    };
+    !matches!(plan.algorithm, Algorithm::Fast | Algorithm::Fft)
+        && !plan.jobs.iter().any(rounds_otherwise)
 }
 
 /// The same for kernels that the Fourier transform is for.
@@ -233,7 +250,7 @@ fn large_kernels(engine: &CudaEngine, figures: &mut Figures) {
     };
     for format in ["GRAY8", "RGBA"] {
         let layout = layout(format, 1920, 1080);
-        let floor = engine.time_device_copy(bytes(&layout));
+        let floor = engine.time_device_copy(Caches::Cold, bytes(&layout));
         let floor = floor.unwrap_or_else(|error| panic!("{error}"));
         for (name, spec) in [
             ("custom25x25", custom(25, 1.0)),
@@ -267,7 +284,7 @@ fn other_formats(engine: &CudaEngine, figures: &mut Figures) {
     };
     let auto = |figures: &mut Figures, name: &str, spec: &FilterSpec, format: &str, height: u32| {
         let layout = layout(format, height * 16 / 9, height);
-        let floor = engine.time_device_copy(bytes(&layout));
+        let floor = engine.time_device_copy(Caches::Cold, bytes(&layout));
         let plan = Plan::new(spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
         let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
         figures.add(
@@ -301,6 +318,46 @@ fn other_formats(engine: &CudaEngine, figures: &mut Figures) {
     }
 }
 
+/// `kernel-warm/KERNEL/auto/FORMAT/WxH`: the same of one frame again and again, which caches may hold, with a
+/// copy of it as the floor.
+fn warm_caches(engine: &CudaEngine, figures: &mut Figures) {
+    for (format, width, height, names) in [
+        ("GRAY8", 640, 480, &["bilateral-r7"][..]),
+        (
+            "GRAY8",
+            1920,
+            1080,
+            &[
+                "gauss3",
+                "custom15x15",
+                "fractions15x15",
+                "bilateral-r7",
+                "bilateral-r15",
+            ],
+        ),
+        ("RGBA", 1920, 1080, &["gauss3", "bilateral-r7"]),
+    ] {
+        let layout = layout(format, width, height);
+        let floor = engine.time_device_copy(Caches::Warm, bytes(&layout));
+        let floor = floor.unwrap_or_else(|error| panic!("{error}"));
+        for name in names {
+            let plan = Plan::new(
+                &filter(name),
+                &layout,
+                &gstcudaconv::engine::cuda::ABILITIES,
+            );
+            let plan = Arc::new(plan.expect("a plan"));
+            let time = engine.time_kernels_on(Picture::Noise, Caches::Warm, &plan);
+            figures.add(
+                format!("kernel-warm/{name}/auto/{format}/{width}x{height}"),
+                microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
+                "us",
+                Some(microseconds(floor)),
+            );
+        }
+    }
+}
+
 /// Kernels that compute results anew which lie midway between two code values, on frames in which all do.
 fn in_doubt(engine: &CudaEngine, figures: &mut Figures) {
     let layout = layout("GRAY8", 1920, 1080);
@@ -310,7 +367,11 @@ fn in_doubt(engine: &CudaEngine, figures: &mut Figures) {
             ..filter(name)
         };
         let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
-        let time = engine.time_kernels_on(Picture::Level(0), &Arc::new(plan.expect("a plan")));
+        let time = engine.time_kernels_on(
+            Picture::Level(0),
+            Caches::Cold,
+            &Arc::new(plan.expect("a plan")),
+        );
         figures.add(
             format!("kernel/{name}/auto-all-midway/GRAY8/1920x1080"),
             microseconds(time.unwrap_or_else(|error| panic!("{error}"))),

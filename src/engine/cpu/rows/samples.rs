@@ -3,7 +3,7 @@
 use crate::engine::cpu::isa::for_each_isa;
 use crate::engine::cpu::simd::Simd;
 use crate::filter::kernels::TRANSPARENT;
-use crate::filter::layout::Sample;
+use crate::filter::layout::{Sample, code_bits};
 
 for_each_isa! {
     /// `out[i]` = the code value of the sample at `bytes[i * step]`, less `zero`.
@@ -31,8 +31,9 @@ fn read_row_body<S: Simd>(
                 _ => read_steps::<1, 0>(bytes, step, out, value),
             }
         }
-        Sample::U16Le { shift } => {
-            let value = |bytes| f32::from(u16::from_le_bytes(bytes) >> shift) - zero;
+        Sample::U16Le { shift, depth } => {
+            let mask = code_bits(depth);
+            let value = |bytes| f32::from(u16::from_le_bytes(bytes) >> shift & mask) - zero;
             match step {
                 2 => read_steps::<2, 2>(bytes, 2, out, value),
                 4 => read_steps::<2, 4>(bytes, 4, out, value),
@@ -177,7 +178,7 @@ fn finish_samples(sums: &[f32], finish: &Finish, out: &mut [u8], divided: impl F
                 *out = code(sum) as u8;
             }
         }
-        Sample::U16Le { shift } => {
+        Sample::U16Le { shift, .. } => {
             for (out, &sum) in out.as_chunks_mut().0.iter_mut().zip(sums) {
                 *out = (code(sum) << shift).to_le_bytes();
             }
@@ -242,8 +243,18 @@ mod tests {
         for isa in Isa::all() {
             for sample in [
                 Sample::U8,
-                Sample::U16Le { shift: 0 },
-                Sample::U16Le { shift: 6 },
+                Sample::U16Le {
+                    shift: 0,
+                    depth: 16,
+                },
+                Sample::U16Le {
+                    shift: 0,
+                    depth: 10,
+                },
+                Sample::U16Le {
+                    shift: 6,
+                    depth: 10,
+                },
                 Sample::U16Be,
             ] {
                 for step in sample.bytes()..9 {

@@ -262,7 +262,17 @@ mod tests {
     fn filled_samples_leave_the_bytes_between() {
         for isa in Isa::all() {
             let mut row = [7; 4 * 1000 - 2];
-            fill_samples(isa, &mut row, Sample::U16Le { shift: 6 }, 4, 1000, 512);
+            fill_samples(
+                isa,
+                &mut row,
+                Sample::U16Le {
+                    shift: 6,
+                    depth: 10,
+                },
+                4,
+                1000,
+                512,
+            );
             for pixel in row.chunks(4) {
                 assert_eq!(pixel[..2], [0x00, 0x80]);
                 assert!(pixel[2..].iter().all(|&byte| byte == 7));

@@ -368,7 +368,7 @@ unsafe fn store_codes<S: Simd>(simd: S, codes: [S::Int; VECTORS], sample: Sample
     unsafe {
         match sample {
             Sample::U8 => simd.store_bytes(to, simd.bytes(codes)),
-            Sample::U16Le { shift } => {
+            Sample::U16Le { shift, .. } => {
                 let first = simd.shift_left16(simd.words([a, b]), shift.into());
                 let second = simd.shift_left16(simd.words([c, d]), shift.into());
                 simd.store_bytes(to, first);

@@ -52,6 +52,12 @@ impl Samples {
         centred: false,
     };
 
+    /// Whether what holds for sums of these holds for sums of `others`, too.
+    pub fn include(&self, others: Samples) -> bool {
+        let alike = (self.max_code, self.bytes) == (others.max_code, others.bytes);
+        alike && (others.centred || !self.centred)
+    }
+
     /// Bits by which codes are raised to the upper end of a sample.
     fn spare_bits(&self) -> i32 {
         8 * self.bytes as i32 - self.max_code.count_ones() as i32

@@ -7,6 +7,8 @@ const STRIP: usize = 256;
 const PIXELS: usize = 8;
 /// Warps of a block, one below the other.
 const WARPS: u32 = 4;
+/// The most that samples of a window times all values that a code can have may be, as `kernels/box.cu` says why.
+pub const MOST_OF_ALL_SUMS: usize = 1 << 23;
 
 /// Columns of a tile, of windows that reach `radius` pixels to either side: the rest of a strip is what these need.
 pub fn columns(radius: usize) -> u32 {

@@ -11,6 +11,11 @@ use super::{
 /// Sums are of code values less this.
 const MIDDLE: f32 = 128.0;
 
+/// What weights are multiplied by, and sums of their products with bytes, which stand for the smallest float16, in
+/// units of one.
+pub const WEIGHT_UNIT: f32 = 2048.0;
+pub const SUM_UNIT: f32 = 1.0 / 8192.0;
+
 /// `value` as float16, if that holds it exactly; normal numbers and 0 alone.
 fn exact_half(value: f64) -> Option<u16> {
     if value == 0.0 {
@@ -24,6 +29,13 @@ fn exact_half(value: f64) -> Option<u16> {
 /// 128 and the zero level. `sum` is that of the weights.
 pub fn bias(zero: f32, offset: f32, sum: f64, divisor: f32) -> f64 {
     f64::from(offset) + f64::from(MIDDLE - zero) * sum / f64::from(divisor)
+}
+
+/// Whether the kernel by these lines is 1, any, 1 across and down, of whole numbers that are not negative.
+pub fn is_smooth(across: &[f32], down: &[f32]) -> bool {
+    let is =
+        |line: &[f32]| matches!(*line, [1.0, inner, 1.0] if inner >= 0.0 && inner.fract() == 0.0);
+    is(across) && is(down)
 }
 
 /// Most that is added to magnitudes of gradients, either way.
@@ -85,6 +97,7 @@ impl Direct3Launch {
     /// The launch of what `launch` describes: packed jobs that have been placed.
     pub fn new(launch: &ConvolveLaunch) -> Direct3Launch {
         let frame = &launch.frame;
+        let twice = |value: f64| pair(value, value);
         let mut made = Direct3Launch {
             plane_count: frame.job_count,
             border: frame.border,
@@ -92,27 +105,36 @@ impl Direct3Launch {
             kernel_count: launch.kernel_count,
             divisor: launch.divisor,
             reciprocal: launch.reciprocal,
-            scale: pair(
-                1.0 / f64::from(launch.divisor),
-                1.0 / f64::from(launch.divisor),
-            ),
+            scale: twice(1.0 / f64::from(SUM_UNIT * launch.divisor)),
             ..Direct3Launch::default()
         };
-        let kernels = &launch.kernels[..launch.kernel_count as usize];
-        for (n, taps) in kernels.iter().enumerate() {
+        let unit = match launch.kernel_count {
+            1 => WEIGHT_UNIT,
+            _ => 1.0,
+        };
+        let mut first = [0.0; 9];
+        for (n, taps) in launch.kernels[..launch.kernel_count as usize]
+            .iter()
+            .enumerate()
+        {
             let weights = weights(taps, &launch.inline_weights);
             made.sums[n] = weights.iter().sum();
-            made.weights[n] = weights.map(|weight| pair(weight.into(), weight.into()));
+            made.weights[n] = weights.map(|weight| twice((weight * unit).into()));
+            if n == 0 {
+                first = weights;
+            }
         }
+        made.start = twice((-MIDDLE * SUM_UNIT * made.sums[0]).into());
         for (plane, job) in made.planes.iter_mut().zip(frame.jobs()) {
-            *plane = Direct3Plane::new(frame, job, made.sums[0], launch.divisor);
+            *plane = Direct3Plane::new(frame, job, &first, launch.divisor);
         }
         made
     }
 }
 
 impl Direct3Plane {
-    fn new(frame: &Frame, job: &Job, sum: f32, divisor: f32) -> Direct3Plane {
+    fn new(frame: &Frame, job: &Job, weights: &[f32; 9], divisor: f32) -> Direct3Plane {
+        let sum: f32 = weights.iter().sum();
         let channels = job.channel_count;
         let first = &job.channels[0];
         let (left, right) = beyond_edges(frame.border, job.width as i32);
@@ -154,6 +176,10 @@ impl Direct3Plane {
                     plane.beyond |= ((channel.zero + channel.beyond) as u32 & 0xff) << shift;
                     *added = 1024.0 + bias(channel.zero, channel.offset, sum.into(), divisor);
                     (plane.zero[byte], plane.offset[byte]) = (channel.zero, channel.offset);
+                    let (least, most) = results(weights, divisor, channel.zero, channel.offset);
+                    if least < 0.0 || most > 255.0 {
+                        plane.clamped = 1;
+                    }
                 }
             }
         }
@@ -162,9 +188,54 @@ impl Direct3Plane {
     }
 }
 
+/// The least and the largest result of any picture, before rounding.
+pub fn results(weights: &[f32; 9], divisor: f32, zero: f32, offset: f32) -> (f64, f64) {
+    let of = |sum: f64| sum / f64::from(divisor) + f64::from(offset);
+    let sum_of = |wanted: fn(&f32) -> bool| -> f64 {
+        let wanted = weights.iter().filter(|weight| wanted(weight));
+        wanted.map(|&weight| f64::from(weight)).sum()
+    };
+    let (positive, negative) = (sum_of(|w| *w > 0.0), sum_of(|w| *w < 0.0));
+    let (below, above) = (f64::from(-zero), f64::from(255.0 - zero));
+    let ends = [
+        of(positive * below + negative * above),
+        of(positive * above + negative * below),
+    ];
+    (ends[0].min(ends[1]), ends[0].max(ends[1]))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_gradient;
+    use super::{is_gradient, is_smooth, results};
+
+    #[test]
+    fn smooth_kernels_have_ones_on_either_side() {
+        assert!(is_smooth(&[1.0, 2.0, 1.0], &[1.0, 2.0, 1.0]));
+        assert!(is_smooth(&[1.0, 0.0, 1.0], &[1.0, 6.0, 1.0]));
+        for other in [
+            &[1.0, 2.0, -1.0][..],
+            &[1.0, -2.0, 1.0],
+            &[1.0, 0.5, 1.0],
+            &[2.0, 2.0, 2.0],
+            &[1.0],
+            &[1.0, 1.0, 1.0, 1.0, 1.0],
+        ] {
+            assert!(!is_smooth(other, &[1.0, 2.0, 1.0]), "{other:?}");
+            assert!(!is_smooth(&[1.0, 2.0, 1.0], other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn results_lie_between_those_of_the_worst_pictures() {
+        let gauss = [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0];
+        assert_eq!(results(&gauss, 16.0, 0.0, 0.0), (0.0, 255.0));
+        assert_eq!(results(&gauss, 16.0, 128.0, 128.0), (0.0, 255.0));
+        assert_eq!(results(&gauss, 16.0, 16.0, 20.0), (4.0, 259.0));
+        assert_eq!(results(&gauss, 8.0, 0.0, 0.0), (0.0, 510.0));
+        let edges = [0.0, -1.0, 0.0, -1.0, 5.0, -1.0, 0.0, -1.0, 0.0];
+        assert_eq!(results(&edges, 1.0, 0.0, 0.0), (-1020.0, 1275.0));
+        assert_eq!(results(&edges, -1.0, 0.0, 0.0), (-1275.0, 1020.0));
+    }
 
     #[test]
     fn gradients_are_differences_smoothed_by_whole_numbers() {

@@ -34,7 +34,7 @@ pub fn frequency(thread: usize, point: usize) -> (usize, usize) {
     (across, of(thread / OTHERS, point / DIGIT))
 }
 
-/// Words of the table behind the weights, of the kernel's spectrum: [`SIDE`] rows of [`COLUMNS`]. Point by point, for
+/// Words of the table of the kernel's spectrum: [`SIDE`] rows of [`COLUMNS`]. Point by point, for
 /// all threads in turn, the two factors that `kernels/convolve_fft.cu` says; the roots of unity `exp(-2πi·n/SIDE)`;
 /// and 1 where sums are `whole` numbers, else 0.
 pub fn table(spectrum: &[Complex], whole: bool) -> Vec<u32> {

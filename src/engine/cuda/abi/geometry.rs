@@ -1,10 +1,10 @@
 //! The geometry of launches: tiles, shared memory, grids.
 
 use super::kernels::Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use super::kernels::Rows::{Below, First, Slabs, Staged, Strips};
+use super::kernels::Rows::{Below, First, Rings, Slabs, Staged, Strips};
 use super::{
     Frame, Job, Kernel, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, halves, line_length,
-    packed, slabs,
+    packed, slabs, wide,
 };
 
 /// A grid or a block, in blocks or threads.
@@ -70,6 +70,7 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
         (Samples(samples), ..) => job.width.div_ceil(samples),
         (Strip, ..) => job.width.div_ceil(boxes::columns(radius.0)),
         (Right, ..) => (job.width).div_ceil((fourier::COLUMNS - 2 * radius.0) as u32),
+        (PackedSamples, packed::LUMA_FIRST | packed::LUMA_SECOND, _) => job.width.div_ceil(64),
         (PackedSamples, 1, 3) => job.width.div_ceil(32),
         (PackedSamples, 1, channels) => job.width.div_ceil(128 / channels),
         (PackedSamples, ..) => job.width.div_ceil(128),
@@ -144,19 +145,20 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             let rows_read = 24 + (2 * radius.1 + 8).next_multiple_of(8);
             band + 64 * rows_read
         }
+        SeparableWideU8 | SeparableWideU16 => wide::shared_floats(radius),
         BilateralTileU8 | BilateralPremultipliedU8 => POSITIONS + (32 + 2 * radius.0) * rows,
         BilateralTileU16 | BilateralPremultipliedU16 => {
             let several = needs.joint || needs.premultiplied;
             POSITIONS + (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
         }
-        BilateralJointU8 | BilateralJointWideU8 | BilateralSingleU16 => {
+        // Channels apart.
+        BilateralJointU8 => POSITIONS + 4 * (32 + 2 * 8) * (height + 2 * 8),
+        BilateralJointWideU8 | BilateralSingleU16 => {
             // Rows of a thread.
             let of_thread = height / 4;
             let exponents = 4 * (radius.0 + 1) * (radius.1 + of_thread / 2 + 1);
             let near = radius.0.max(radius.1) <= 8;
             let tile = match kernel {
-                // Channels apart.
-                BilateralJointU8 => 4 * (32 + 2 * 8) * (height + 2 * 8),
                 BilateralSingleU16 if near => (32 + 2 * 8) * (height + 2 * 8),
                 _ => (32 + 2 * radius.0) * rows,
             };
@@ -199,6 +201,15 @@ impl Kernel {
             }
             Staged(blocks) => Some(halves::tile_height(&columns(), &heights(), slots(blocks))),
             Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), slots(blocks))),
+            Rings(blocks) => {
+                let (columns, heights) = (columns(), heights());
+                Some(wide::tile_height(
+                    &columns,
+                    &heights,
+                    slots(blocks),
+                    radius.1,
+                ))
+            }
         }
     }
 

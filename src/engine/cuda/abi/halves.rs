@@ -88,6 +88,17 @@ pub(super) fn best_height(
     work: impl Fn(u32) -> f64,
 ) -> u32 {
     const HEIGHTS: [u32; 10] = [16, 32, 48, 64, 80, 96, 112, 128, 144, 208];
+    best_height_of(&HEIGHTS, columns, heights, slots, work)
+}
+
+/// The best of the heights `among`.
+pub(super) fn best_height_of(
+    among: &[u32],
+    columns: &[u32],
+    heights: &[u32],
+    slots: u32,
+    work: impl Fn(u32) -> f64,
+) -> u32 {
     let cost = |height: &u32| {
         let blocks = columns.iter().zip(heights);
         let blocks: u32 = blocks.map(|(c, rows)| c * rows.div_ceil(*height)).sum();
@@ -100,7 +111,7 @@ pub(super) fn best_height(
         };
         rounds * work(*height)
     };
-    let costs = HEIGHTS.iter().map(|height| (*height, cost(height)));
+    let costs = among.iter().map(|height| (*height, cost(height)));
     let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));
     best.map_or(64, |(height, _)| height)
 }

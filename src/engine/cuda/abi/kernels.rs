@@ -20,6 +20,8 @@ pub enum Parameter {
 pub enum Weights {
     /// From `inline_weights` alone; `weights` may be 0.
     Inline,
+    /// From `inline_weights` alone, [by columns](super::columns::from_rows).
+    Columns,
     /// From device memory at `weights` alone.
     Device,
     /// From `inline_weights`, and from device memory at `weights` the
@@ -31,8 +33,7 @@ pub enum Weights {
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
-    /// From device memory at `weights`, and behind them the [spectrum](super::fourier::table) of the first
-    /// kernel.
+    /// From device memory at `weights` alone, the [spectrum](super::fourier::table) of the only kernel.
     Spectrum,
 }
 
@@ -43,9 +44,7 @@ pub enum Form {
     Any,
     /// Full, so many across and down.
     Full(usize),
-    /// Separable, so many across and down.
-    Separable(usize),
-    /// The same, [scaled](super::slabs).
+    /// Separable, so many across and down, [scaled](super::slabs).
     Scaled(usize),
 }
 
@@ -77,6 +76,8 @@ pub(super) enum Rows {
     Staged(u32),
     /// Those that [go down slabs](super::slabs::tile_height).
     Slabs(u32),
+    /// The same with slabs of [32 rows](super::wide::tile_height).
+    Rings(u32),
 }
 
 pub(super) struct Description {
@@ -114,6 +115,7 @@ macro_rules! modules {
 
 modules! {
     Direct3U8 = "direct3_u8",
+    Direct3SmoothU8 = "direct3_smooth_u8",
     Direct3DividedU8 = "direct3_divided_u8",
     Direct3MagnitudeU8 = "direct3_magnitude_u8",
     Direct3U16 = "direct3_u16",
@@ -130,6 +132,8 @@ modules! {
     ConvolveTileU16 = "convolve_tile_u16",
     SeparableU8 = "separable_u8",
     SeparableU16 = "separable_u16",
+    SeparableWideU8 = "separable_wide_u8",
+    SeparableWideU16 = "separable_wide_u16",
     SeparableU8R4 = "separable_u8_r4",
     SeparableU8R7 = "separable_u8_r7",
     SeparableU8R8 = "separable_u8_r8",
@@ -138,11 +142,13 @@ modules! {
     SeparableU16R4 = "separable_u16_r4",
     SeparableU16R8 = "separable_u16_r8",
     SeparableU16R16 = "separable_u16_r16",
-    SeparablePacked422R3 = "separable_422_r3",
     SeparablePacked422R4 = "separable_422_r4",
+    SeparablePacked422R8 = "separable_422_r8",
+    SeparablePacked422R16 = "separable_422_r16",
     SeparableMatrixU8 = "separable_matrix_u8",
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8",
     BoxU8 = "box_u8",
+    BoxU16 = "box_u16",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
     SeparablePixelsU8 = "separable_pixels_u8",
@@ -211,7 +217,7 @@ macro_rules! kernels {
 }
 
 use Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use Rows::{Below, First, Slabs, Staged, Strips};
+use Rows::{Below, First, Rings, Slabs, Staged, Strips};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
 #[rustfmt::skip]
@@ -221,7 +227,9 @@ kernels! {
     /// premultiplication; what lies beyond the edge is a code value. Divided by a power of two,
     /// with whole numbers added.
     Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), First(&[8]);
-    /// The same with any divisor and offset.
+    /// The same of weights that are an [outer product of such lines](super::direct3::is_smooth) as those of `gauss3`.
+    Direct3SmoothU8 = "direct3_smooth_u8", Direct3SmoothU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
+    /// As the first, with any divisor and offset.
     Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
     /// The magnitude of differences across and down by -1 0 1, each smoothed the other way by the same three
     /// [whole numbers](super::direct3::is_gradient), not divided, and whole numbers of up to 256 added.
@@ -260,6 +268,9 @@ kernels! {
     /// Both passes fused: separable kernels up to 65 + 65 taps, and sums of them.
     SeparableU8 = "separable_u8", SeparableU8, Convolve, Inline, 128, Samples(64), First(&[32]);
     SeparableU16 = "separable_u16", SeparableU16, Convolve, Inline, 128, Samples(64), First(&[32]);
+    /// One kernel of rank 1 of up to 65 + 65 taps, without premultiplication.
+    SeparableWideU8 = "separable_wide_u8", SeparableWideU8, Convolve, Inline, 256, Samples(64), Rings(4);
+    SeparableWideU16 = "separable_wide_u16", SeparableWideU16, Convolve, Inline, 256, Samples(64), Rings(4);
     /// One kernel of 5 + 5 taps that can be [scaled](super::slabs), without premultiplication; what lies beyond the
     /// edge is a code value, zero levels are whole.
     SeparableU8R2 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
@@ -268,7 +279,7 @@ kernels! {
     /// The same function with 9 + 9 taps.
     SeparableU8R4 = "separable_u8_r4", SeparableU8R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
     /// 15 + 15 taps.
-    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, Slabs(7);
+    SeparableU8R7 = "separable_u8_r7", SeparableU8R7, Convolve, Inline, 128, PackedSamples, Slabs(8);
     /// 17 + 17 taps.
     SeparableU8R8 = "separable_u8_r8", SeparableU8R8, Convolve, Inline, 128, PackedSamples, Slabs(7);
     /// 33 + 33 taps.
@@ -281,20 +292,25 @@ kernels! {
     SeparableU16R8 = "separable_u16_r8", SeparableU16R8, Convolve, Inline, 128, PackedSamples, Slabs(6);
     /// 33 + 33 taps.
     SeparableU16R16 = "separable_u16_r16", SeparableU16R16, Convolve, Inline, 128, PackedSamples, Slabs(4);
-    /// 7 + 7 taps, one kernel, of jobs of packed 4:2:2 alone.
-    SeparablePacked422R3 = "separable_422_r3", SeparablePacked422R3, Convolve, Inline, 128, OfRow(256), First(&[32]);
-    /// 9 + 9 taps.
-    SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, OfRow(256), First(&[32]);
+    /// 9 + 9 taps, one kernel, of jobs of packed 4:2:2 alone, or of these luma's, and [other weights](super::slabs::chroma_taps)
+    /// across for chroma.
+    SeparablePacked422R4 = "separable_422_r4", SeparablePacked422R4, Convolve, Inline, 128, PackedSamples, Slabs(6);
+    /// 17 + 17 taps.
+    SeparablePacked422R8 = "separable_422_r8", SeparablePacked422R8, Convolve, Inline, 128, PackedSamples, Slabs(7);
+    /// 33 + 33 taps.
+    SeparablePacked422R16 = "separable_422_r16", SeparablePacked422R16, Convolve, Inline, 128, PackedSamples, Slabs(5);
     /// Up to 17 + 17 whole numbers of 0 to 255, those across of 257 in all and no further than 16 bytes, with sums
     /// below 2^24, a power of two up to 2^16 for the divisor, nothing to add and results in range, on the matrix units.
-    /// As the ones above otherwise, but jobs are packed, their addresses and strides are multiples of 16, and three
-    /// channels are all treated alike.
+    /// As the ones above otherwise, but jobs are packed or packed 4:2:2, their addresses and strides are multiples of 16, and
+    /// three channels are all treated alike.
     SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
     /// The same with any divisor and anything to add.
     SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
     /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
     /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
     BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, Strips(5);
+    /// The same of up to two channels, and of no more samples than [rounding](super::boxes::MOST_OF_ALL_SUMS) leaves alone.
+    BoxU16 = "box_u16", BoxU16, Convolve, Inline, 128, Strip, Strips(3);
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4);
@@ -303,7 +319,7 @@ kernels! {
     /// Of up to 17 + 17 taps, of jobs of four channels alone, of which at most three are filtered.
     SeparablePixelsU8 = "separable_pixels_u8", SeparablePixelsU8, Convolve, Halves, 128, OfRow(256), Staged(4);
     /// Of up to 33 + 33 taps.
-    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(4);
+    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(3);
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaiveU8, Bilateral, Device, 256, Samples(32), First(&[8]);
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaiveU16, Bilateral, Device, 256, Samples(32), First(&[8]);
@@ -324,7 +340,7 @@ kernels! {
     BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Three packed differences at once: radius up to 8, joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
-    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Device, 128, Samples(32), First(&[32]);
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Columns, 128, Samples(32), First(&[28]);
     /// The same of any radius for whose tile there is room.
     BilateralJointWideU8 = "bilateral_joint_wide_u8", BilateralJointWideU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Channels with a weight of their own, without premultiplication, of any radius for whose tile there is room.
@@ -369,38 +385,75 @@ impl Kernel {
             | Kernel::Direct3MagnitudeU16
             | Kernel::Direct3Packed422
             | Kernel::Direct3MagnitudePacked422 => Form::Full(3),
-            Kernel::SeparablePacked422R3 => Form::Separable(7),
-            Kernel::SeparablePacked422R4 => Form::Separable(9),
             Kernel::SeparableMagnitudeU8 => Form::Scaled(3),
             Kernel::SeparableU8R2 => Form::Scaled(5),
             Kernel::SeparableU8R3 => Form::Scaled(7),
-            Kernel::SeparableU8R4 | Kernel::SeparableU16R4 => Form::Scaled(9),
+            Kernel::SeparableU8R4 | Kernel::SeparableU16R4 | Kernel::SeparablePacked422R4 => {
+                Form::Scaled(9)
+            }
             Kernel::SeparableU8R7 => Form::Scaled(15),
-            Kernel::SeparableU8R8 | Kernel::SeparableU16R8 => Form::Scaled(17),
-            Kernel::SeparableU8R16 | Kernel::SeparableU16R16 => Form::Scaled(33),
+            Kernel::SeparableU8R8 | Kernel::SeparableU16R8 | Kernel::SeparablePacked422R8 => {
+                Form::Scaled(17)
+            }
+            Kernel::SeparableU8R16 | Kernel::SeparableU16R16 | Kernel::SeparablePacked422R16 => {
+                Form::Scaled(33)
+            }
             _ => Form::Any,
         }
     }
 
+    /// Whether jobs of a launch may have different filters, two at most.
+    pub fn takes_filters_of_jobs(self) -> bool {
+        use Kernel::*;
+        matches!(
+            self,
+            SeparableU8R7 | SeparableU8R8 | SeparableU16R4 | SeparableU16R8
+        )
+    }
+
+    /// The kernel that computes in one launch what this one and `other` do with different filters, of those that
+    /// go down slabs the one of fewest taps that suffice. Both are for the same samples.
+    pub fn together(self, other: Kernel) -> Option<Kernel> {
+        use Kernel::*;
+        let of_samples = match self {
+            SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8 => {
+                [SeparableU8R7, SeparableU8R8]
+            }
+            SeparableU16R4 | SeparableU16R8 => [SeparableU16R4, SeparableU16R8],
+            _ => return None,
+        };
+        let taps = |kernel: Kernel| match kernel.form() {
+            Form::Scaled(taps) if kernel != SeparableMagnitudeU8 => Some(taps),
+            _ => None,
+        };
+        let most = taps(self).max(Some(taps(other)?));
+        of_samples.into_iter().find(|kernel| taps(*kernel) >= most)
+    }
+
     /// Whether it takes frames of packed 4:2:2 alone, luma and chroma as one job.
-    pub fn takes_packed_422(self) -> bool {
+    pub fn needs_packed_422(self) -> bool {
         use Kernel::*;
         matches!(
             self,
             Direct3Packed422
                 | Direct3MagnitudePacked422
-                | SeparablePacked422R3
                 | SeparablePacked422R4
+                | SeparablePacked422R8
+                | SeparablePacked422R16
         )
+    }
+
+    /// Whether it takes frames of packed 4:2:2 as one job.
+    pub fn takes_packed_422(self) -> bool {
+        self.needs_packed_422() || self.weights() == Weights::Matrices
     }
 
     /// Whether it takes packed jobs alone, whose rows begin at multiples of
     /// [`ROW_ALIGNMENT`](super::ROW_ALIGNMENT).
     pub fn takes_whole_rows(self) -> bool {
         use Kernel::*;
-        matches!(self, Direct3U16 | Direct3MagnitudeU16)
-            || self == BoxU8
-            || self.takes_packed_422()
+        matches!(self, Direct3U16 | Direct3MagnitudeU16 | BoxU8 | BoxU16)
+            || self.needs_packed_422()
             || self.parameter() == Parameter::Direct3
             || matches!(
                 self.weights(),

@@ -25,8 +25,20 @@ const DOWN: (i32, i32) = (0, 1);
 /// Rows above the first output that the products down begin with.
 const ABOVE: i32 = 8;
 
+/// Tables of products across: of one to four interleaved channels, and of packed 4:2:2 with luma first or second.
+const TABLES: usize = MAX_CHANNELS + 2;
+
 /// Words of [`table`].
-pub const MATRIX_WORDS: usize = (MAX_CHANNELS * ACROSS.len() + 1) * 2 * WORDS * LANES;
+pub const MATRIX_WORDS: usize = (TABLES * ACROSS.len() + 1) * 2 * WORDS * LANES;
+
+/// Bytes from byte `byte` of a row to the next of its channel, in table `table`.
+fn step_of(table: usize, byte: i32) -> i32 {
+    match table.checked_sub(MAX_CHANNELS) {
+        None => table as i32 + 1,
+        Some(luma) if byte % 2 == luma as i32 => 2,
+        Some(_) => 4,
+    }
+}
 
 /// Most samples beyond the centre of a kernel, across where `channels` are interleaved, and down.
 pub fn most_radius(channels: usize) -> (usize, usize) {
@@ -34,15 +46,16 @@ pub fn most_radius(channels: usize) -> (usize, usize) {
 }
 
 /// The matrices of the kernel `down` by `across`, of whole numbers from 0 to 255: threads' words of each
-/// product across for one to four channels, then those of the product down.
+/// product across for one to four channels and for packed 4:2:2, then those of the product down.
 pub fn table(across: &[f32], down: &[f32]) -> Vec<u32> {
     let mut words = Vec::with_capacity(MATRIX_WORDS);
-    for channels in 1..=MAX_CHANNELS as i32 {
+    for table in 0..TABLES {
         for pieces in ACROSS {
             push_product(&mut words, pieces, |piece, row, column| {
                 let distance = (piece - 1) * SIDE + column - byte_of(row);
-                match distance % channels {
-                    0 => weight(across, distance / channels),
+                let step = step_of(table, byte_of(row));
+                match distance % step {
+                    0 => weight(across, distance / step),
                     _ => 0,
                 }
             });
@@ -130,7 +143,7 @@ mod tests {
             let words = table(taps, &[1.0]);
             assert_eq!(words.len(), MATRIX_WORDS);
             let mut products = words.chunks_exact(2 * WORDS * LANES);
-            for channels in 1..=MAX_CHANNELS {
+            for table in 0..TABLES {
                 // Each half is in two products.
                 let mut sums = [0; 16];
                 for halves in ACROSS {
@@ -142,15 +155,16 @@ mod tests {
                         .zip(part)
                         .for_each(|(sum, part)| *sum += part);
                 }
-                if taps.len() / 2 > most_radius(channels).0 {
+                if taps.len() / 2 > most_radius((table + 1).min(MAX_CHANNELS)).0 {
                     continue;
                 }
                 for (row, sum) in sums.into_iter().enumerate() {
+                    let step = step_of(table, byte_of(row as i32));
                     let expected = taps.iter().enumerate().map(|(tap, &weight)| {
-                        let distance = (tap as i32 - taps.len() as i32 / 2) * channels as i32;
+                        let distance = (tap as i32 - taps.len() as i32 / 2) * step;
                         weight as u32 * byte(byte_of(row as i32) + distance)
                     });
-                    assert_eq!(sum, 2 * expected.sum::<u32>(), "{channels} {row}");
+                    assert_eq!(sum, 2 * expected.sum::<u32>(), "{table} {row}");
                 }
             }
         }
@@ -162,7 +176,7 @@ mod tests {
         let row = |at: i32| ((at + 100) * 53 + 7) as u32 % 256;
         for taps in [&down[..], &down[4..13], &down[7..10], &down[8..9]] {
             let words = table(&[1.0], taps);
-            let first = MAX_CHANNELS * ACROSS.len() * 2 * WORDS * LANES;
+            let first = TABLES * ACROSS.len() * 2 * WORDS * LANES;
             let sums = product(&words[first..], |column| {
                 let (block, column) = column_of(DOWN, column);
                 row(block * SIDE + row_read(column))

@@ -96,6 +96,15 @@ pub fn unscaled(across: &[f32], down: &[f32], divisor: f32) -> (Vec<f32>, Vec<f3
     (times(across, by), times(down, down_by))
 }
 
+/// Where in a launch the weights of chroma stand that are not those of luma, of packed 4:2:2.
+pub const CHROMA_WEIGHTS: usize = 80;
+
+/// Of a kernel that takes `taps` of luma of packed 4:2:2, how many of chroma across, where these have weights of
+/// their own: as far in the picture.
+pub fn chroma_taps(taps: usize) -> usize {
+    (taps / 2).div_ceil(2) * 2 + 1
+}
+
 /// Rows of a tile: with `columns` tiles across planes of such `heights`, of `slots` blocks that a GPU has room for at
 /// once. The rows around a tile, and a block's beginning, take about as long as 16 of its own.
 pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {
@@ -184,6 +193,62 @@ mod tests {
         let near = [1e-20, 1.0, 1e-20];
         assert!(takes(&near, &near, 1.0) && takes(&near, &near, 3.0));
         assert!(!takes(&near, &near, 2.0));
+    }
+
+    /// What weights of one sign sum up of the largest differences, in canonical units and scaled, divided by `divisor`.
+    fn largest_sums(across: &[f32], down: &[f32], divisor: f32) -> [f32; 2] {
+        let by = folded(divisor);
+        let (scaled_across, scaled_down) = scaled(across, down, by);
+        let sum = |weights: &[f32], value: f32| {
+            let add = |sum, weight: &f32| weight.mul_add(value, sum);
+            weights.iter().fold(0.0f32, add)
+        };
+        let unit = 2f32.powi(-120) * 2f32.powi(UNIT + 120);
+        let canonical = sum(down, sum(across, 65535.0)) / divisor;
+        let found = sum(&scaled_down, sum(&scaled_across, 65535.0 * unit));
+        [
+            canonical,
+            if by == divisor {
+                found
+            } else {
+                found / divisor
+            },
+        ]
+    }
+
+    #[test]
+    fn the_largest_weights_that_are_taken_overflow_nowhere() {
+        let times = |factor: i32| GAUSS.map(|weight| weight * 7.9 * 2f32.powi(factor));
+        let all = |factor: i32| times(factor).repeat(6);
+        for divisor in [1.0, 3.0, 0.125, 1024.0] {
+            for across in (-60..=9).step_by(3) {
+                let takes = |down: &i32| takes(&all(across), &all(*down), divisor);
+                let most = (-60..=125).rfind(takes);
+                let Some(down) = most else { continue };
+                let [canonical, found] = largest_sums(&all(across), &all(down), divisor);
+                assert!(found.is_finite(), "{across} {down} {divisor}");
+                assert_eq!(found.to_bits(), canonical.to_bits(), "{across} {down}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_are_too_large_are_not_taken() {
+        let power = |exponent: i32| 2f64.powi(exponent) as f32;
+        // Scaled, those across would be beyond the largest number.
+        assert!(takes(&[power(9)], &[1.0], 1.0) && !takes(&[power(10)], &[1.0], 1.0));
+        // Those down would.
+        assert!(takes(&[power(-20)], &[power(102)], 1.0));
+        assert!(!takes(&[power(-20)], &[power(103)], 1.0));
+        assert!(takes(&[power(-20)], &[power(98)], power(-4)));
+        assert!(!takes(&[power(-20)], &[power(99)], power(-4)));
+        // The canonical sums would, or what becomes of them by a divisor.
+        assert!(takes(&[1.0], &[power(96)], 1.0) && !takes(&[1.0], &[power(97)], 1.0));
+        assert!(takes(&[1.0], &[power(92)], power(-4)));
+        assert!(!takes(&[1.0], &[power(93)], power(-4)));
+        // The factor that brings weights down to their units would.
+        assert!(takes(&[1.0], &[power(-30)], power(-102)));
+        assert!(!takes(&[1.0], &[power(-30)], power(-103)));
     }
 
     /// Beside those that were fastest on an H200: 16, 32, 96, 96 and 144.

@@ -160,7 +160,7 @@ fn members_stand_in_the_order_of_the_header() {
         copied,
         filled,
         bias,
-        reserved,
+        clamped,
         zero,
         offset
     });
@@ -173,7 +173,7 @@ fn members_stand_in_the_order_of_the_header() {
         reciprocal,
         sums,
         scale,
-        reserved,
+        start,
         weights,
         planes
     });
@@ -197,8 +197,9 @@ fn members_stand_in_the_order_of_the_header() {
         distance,
         color,
         color_premultiplied,
-        reserved,
+        color_root,
         spans,
+        columns,
         inline_weights
     });
 }
@@ -208,8 +209,12 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("CHANNELS"), MAX_CHANNELS);
     assert_eq!(defined("JOBS"), MAX_JOBS);
     assert_eq!(defined("INLINE_WEIGHTS"), INLINE_WEIGHTS);
+    assert_eq!(defined("JOINT_ROWS"), columns::JOINT_ROWS);
+    assert_eq!(defined("LARGER"), columns::LARGER);
     assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
+    assert_eq!(defined("CHROMA_WEIGHTS"), slabs::CHROMA_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
+    assert_eq!(defined("SPARE_ROWS"), SPARE_ROWS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
     for (name, value) in [
@@ -265,6 +270,37 @@ fn frame(sizes: &[(u32, u32)]) -> Frame {
         (job.width, job.height, job.channel_count) = (width, height, 1);
     }
     frame
+}
+
+#[test]
+fn kernels_that_take_filters_of_jobs_stand_in_for_those_with_fewer_taps() {
+    use Kernel::*;
+    for (one, other, together) in [
+        (SeparableU8R7, SeparableU8R4, Some(SeparableU8R7)),
+        (SeparableU8R4, SeparableU8R2, Some(SeparableU8R7)),
+        (SeparableU8R4, SeparableU8R8, Some(SeparableU8R8)),
+        (SeparableU16R4, SeparableU16R4, Some(SeparableU16R4)),
+        (SeparableU16R8, SeparableU16R4, Some(SeparableU16R8)),
+        (SeparableU8R16, SeparableU8R8, None),
+        (SeparableU8R8, SeparableU8R16, None),
+        (SeparableU16R4, SeparableU16R16, None),
+        (SeparableU8R4, SeparableMagnitudeU8, None),
+        (SeparableU8R4, SeparableU8, None),
+        (SeparableMatrixU8, SeparableU8R7, None),
+    ] {
+        assert_eq!(one.together(other), together, "{one:?} and {other:?}");
+    }
+    for kernel in Kernel::ALL
+        .into_iter()
+        .filter(|k| k.takes_filters_of_jobs())
+    {
+        let Form::Scaled(taps) = kernel.form() else {
+            panic!("{kernel:?} takes any number of weights");
+        };
+        // Both filters fit into the launch.
+        assert!(4 * line_length(taps) <= LINEAR_WEIGHTS, "{kernel:?}");
+        assert_eq!(kernel.together(kernel), Some(kernel));
+    }
 }
 
 #[test]

@@ -9,17 +9,18 @@ use crate::filter::Layout;
 use crate::filter::layout::Sample;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Taps};
 
-/// The kernel on the matrix units that computes `job`, if its sums are whole numbers.
-pub fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
-    let Operation::Correlate(kernel) = &job.operation else {
+/// The kernel on the matrix units that computes `jobs`, which have one operation and lie in rows of `channels`, if sums
+/// are whole numbers.
+pub fn by_matrices(layout: &Layout, jobs: &[&Job], channels: usize) -> Option<Kernel> {
+    let operation = &jobs.first()?.operation;
+    let Operation::Correlate(kernel) = operation else {
         return None;
     };
     let (horizontal, vertical) = kernel.taps.lines()?;
-    let (rx, ry) = radius(&job.operation);
-    let (across, down) = matrix::most_radius(channels_in_rows(job));
+    let (rx, ry) = radius(operation);
+    let (across, down) = matrix::most_radius(channels);
     let are_bytes = |weights: &[f32]| weights.iter().all(|weight| (0.0..=255.0).contains(weight));
-    let can = is_in_rows(layout, job)
-        && rx <= across
+    let can = rx <= across
         && ry <= down
         && are_bytes(horizontal)
         && are_bytes(vertical)
@@ -28,14 +29,14 @@ pub fn by_matrices(layout: &Layout, job: &Job) -> Option<Kernel> {
     if !can {
         return None;
     }
-    Some(match is_shifted(kernel, job) {
+    Some(match jobs.iter().all(|job| is_shifted(kernel, job)) {
         true => Kernel::SeparableMatrixU8,
         false => Kernel::SeparableMatrixDividedU8,
     })
 }
 
 /// Of the jobs that `job`, which lies in rows, is launched as.
-fn channels_in_rows(job: &Job) -> usize {
+pub fn channels_in_rows(job: &Job) -> usize {
     match job.group.is_packed(1) {
         true => job.group.channels.len(),
         false => 1,

@@ -36,13 +36,21 @@ fn kernels_on(
 
 /// The kernels of a frame of 64x48 pixels: one for all jobs, or each job's.
 fn launched(format: gst_video::VideoFormat, spec: &FilterSpec) -> Vec<Kernel> {
+    launched_on((9, 0), format, spec)
+}
+
+fn launched_on(
+    capability: Capability,
+    format: gst_video::VideoFormat,
+    spec: &FilterSpec,
+) -> Vec<Kernel> {
     gst::init().unwrap();
     let info = gst_video::VideoInfo::builder(format, 64, 48).build();
     let layout = Arc::new(Layout::new(&info.unwrap()).unwrap());
     let plan = Plan::new(spec, &layout, &ABILITIES).unwrap();
-    match of_packed_422(plan.algorithm, &layout, &plan.jobs) {
+    match of_packed_422(plan.algorithm, &layout, &plan.jobs, capability) {
         Some(kernel) => vec![kernel],
-        None => kernels(format, spec),
+        None => kernels_on(capability, format, (64, 48), spec),
     }
 }
 
@@ -62,7 +70,7 @@ use spec::Kernel::{
 
 #[test]
 fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
-    assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [Direct3U8; 2]);
+    assert_eq!(kernels(Format::Nv12, &of(Gauss3)), [Direct3SmoothU8; 2]);
     let of_turing = |format, spec: &FilterSpec| kernels_on((7, 5), format, (64, 48), spec);
     assert_eq!(of_turing(Format::Rgba, &of(Gauss9)), [SeparableU8R4]);
     assert_eq!(kernels(Format::Gray8, &of(Sobel)), [Direct3MagnitudeU8]);
@@ -83,7 +91,8 @@ fn few_separable_taps_of_bytes_have_kernels_of_their_own() {
         (7, SeparableU8R7, SeparableU16R8),
         (9, SeparableU8R16, SeparableU16R16),
         (16, SeparableU8R16, SeparableU16R16),
-        (17, SeparableU8, SeparableU16),
+        (17, SeparableWideU8, SeparableWideU16),
+        (32, SeparableWideU8, SeparableWideU16),
     ] {
         assert_eq!(kernels(Format::Gray8, &radius(taps)), [bytes], "{taps}");
         assert_eq!(kernels(Format::Gray16Le, &radius(taps)), [words], "{taps}");
@@ -107,7 +116,12 @@ fn means_of_rectangles_have_a_kernel_of_their_own() {
     assert_eq!(of_turing, [BoxU8]);
     assert_eq!(kernels(Format::Bgr, &of_radius(9)), [BoxU8]);
     assert_eq!(kernels(Format::Gray8, &of(Box3)), [Direct3DividedU8]);
-    assert_eq!(kernels(Format::Gray16Le, &of_radius(9)), [SeparableU16R16]);
+    assert_eq!(kernels(Format::P01010le, &of_radius(32)), [BoxU16; 2]);
+    // More samples could be rounded otherwise.
+    assert_eq!(kernels(Format::I42012le, &of_radius(22)), [BoxU16; 3]);
+    assert_eq!(kernels(Format::Gray16Be, &of_radius(5)), [BoxU16]);
+    assert_eq!(kernels(Format::Gray16Le, &of_radius(6)), [SeparableU16R8]);
+    assert_eq!(kernels(Format::Rgba64Le, &of_radius(5)), [SeparableU16R8]);
     // With samples of others in between.
     assert_eq!(kernels(Format::Yuy2, &of_radius(9)), [SeparableU8R16; 2]);
     for other in [
@@ -163,9 +177,9 @@ fn gradients_have_a_kernel_of_their_own_where_nothing_is_divided() {
 
 #[test]
 fn few_small_whole_weights_have_kernels_of_their_own() {
-    assert_eq!(kernels(Format::I420, &of(Gauss3)), [Direct3U8; 3]);
+    assert_eq!(kernels(Format::I420, &of(Gauss3)), [Direct3SmoothU8; 3]);
     assert_eq!(kernels(Format::Rgba, &of(Emboss)), [Direct3U8]);
-    assert_eq!(kernels(Format::Gbr, &of(Gauss3)), [Direct3U8]);
+    assert_eq!(kernels(Format::Gbr, &of(Gauss3)), [Direct3SmoothU8]);
     assert_eq!(kernels(Format::Bgr, &of(Box3)), [Direct3DividedU8]);
     // Luma is filtered, chroma filled by the same kernel.
     assert_eq!(
@@ -222,7 +236,7 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
         SeparableU16R4,
     ];
     let bytes = [
-        Direct3U8,
+        Direct3SmoothU8,
         Direct3MagnitudeU8,
         SeparableMatrixU8,
         SeparableMatrixU8,
@@ -230,8 +244,8 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
     let packed_422 = [
         Direct3Packed422,
         Direct3MagnitudePacked422,
-        SeparablePacked422R3,
-        SeparablePacked422R4,
+        SeparableMatrixU8,
+        SeparableMatrixU8,
     ];
     for (format, expected) in [
         (Format::P01010le, words),
@@ -264,7 +278,11 @@ fn every_kind_of_samples_has_kernels_of_its_own() {
             }
         }
         let embossed = launched(format, &of(Emboss))[0];
-        assert_eq!(embossed, expected[0], "{format:?}");
+        let expected = match expected[0] {
+            Direct3SmoothU8 => Direct3U8,
+            any => any,
+        };
+        assert_eq!(embossed, expected, "{format:?}");
     }
 }
 
@@ -277,7 +295,7 @@ fn words_are_summed_up_in_the_canonical_order_alone() {
         ..of(Gauss)
     };
     assert_eq!(kernels(Format::Gray16Le, &fractions), [SeparableU16R4]);
-    assert_eq!(launched(Format::Yuy2, &fractions).len(), 2);
+    assert_eq!(launched(Format::Yuy2, &fractions), [SeparablePacked422R4]);
     let full = FilterSpec {
         matrix: "0.1 0.2 0; 0.3 0.33 -1; 0 0.77 0.2".parse().ok(),
         ..of(Custom)
@@ -297,15 +315,38 @@ fn words_are_summed_up_in_the_canonical_order_alone() {
 }
 
 #[test]
-fn luma_and_chroma_of_packed_422_that_are_not_filtered_alike_stay_apart() {
-    let radius_of_8 = FilterSpec {
-        radius: 8,
+fn luma_and_chroma_of_packed_422_are_one_job_where_weights_across_alone_differ() {
+    let radius = |radius| FilterSpec {
+        radius,
         ..of(Gauss)
     };
-    assert_eq!(
-        launched(Format::Uyvy, &radius_of_8),
-        [SeparableU8R8, SeparableU8R8]
+    let (r4, r8, r16) = (
+        SeparablePacked422R4,
+        SeparablePacked422R8,
+        SeparablePacked422R16,
     );
+    for (taps, expected) in [(1, r4), (4, r4), (5, r8), (8, r8), (9, r16), (16, r16)] {
+        assert_eq!(launched(Format::Uyvy, &radius(taps)), [expected], "{taps}");
+    }
+    assert_eq!(launched(Format::Yuy2, &radius(17)), [SeparableWideU8; 2]);
+    // Of fractions alike, and of whole numbers where there are no matrix units for them.
+    let wide = |matrix: &str| FilterSpec {
+        matrix: matrix.parse().ok(),
+        ..of(Custom)
+    };
+    let thirds = wide("0.1 0.7 0.3 0.7 0.3 0.7 0.33333333;");
+    assert_eq!(launched(Format::Yuy2, &thirds), [r4]);
+    assert_eq!(launched(Format::Yuy2, &of(Gauss9)), [SeparableMatrixU8]);
+    assert_eq!(
+        launched(Format::Yuy2, &of(Box5)),
+        [SeparableMatrixDividedU8]
+    );
+    assert_eq!(launched_on((7, 5), Format::Yuy2, &of(Gauss9)), [r4]);
+    assert_eq!(
+        launched(Format::Yuy2, &wide("1 2 3 4 5 6 7 6 5 4 3 2 1;")),
+        [r8]
+    );
+    // Not the same window, nor a window that is separable.
     assert_eq!(
         launched(Format::Uyvy, &of(Bilateral)),
         [BilateralTableSmallU8; 2]
@@ -324,7 +365,10 @@ fn kernels_of_bytes_are_not_asked_what_bytes_cannot_hold() {
         border_value,
         ..of(kernel)
     };
-    assert_eq!(kernels(Format::Gray8, &constant(Gauss3, 7.0)), [Direct3U8]);
+    assert_eq!(
+        kernels(Format::Gray8, &constant(Gauss3, 7.0)),
+        [Direct3SmoothU8]
+    );
     assert_eq!(
         kernels(Format::Gray8, &constant(Gauss3, 7.5)),
         [SeparableU8]
@@ -399,7 +443,7 @@ fn transforms_take_large_kernels_on_request_alone() {
             ..of(Gauss)
         },
     );
-    assert_eq!(automatic, [SeparableU8]);
+    assert_eq!(automatic, [SeparableWideU8]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::abi::ladder::{Kernel, Module, Sample};
 use super::context::{Current, DeviceMemory};
 use super::driver::DriverError;
 use super::error::CudaError;
-use super::measure::{Bench, Effort, Picture, run_of, sets};
+use super::measure::{Bench, Caches, Effort, Picture, run_of, sets};
 use super::pinned::Block;
 use super::{ABILITIES, CudaEngine};
 use crate::engine::ladder::cpu::{frame, plan, rows};
@@ -158,9 +158,9 @@ impl Gpu {
         timing?;
         let (bytes, stride) = done.output.plane(0);
         let results = job.decode(Sample::U8, stride, &rows(bytes, stride, job));
-        let time = self
-            .engine
-            .time_kernels_by(&plan, Picture::Noise, Effort::Brief)?;
+        let time =
+            self.engine
+                .time_kernels_by(&plan, (Picture::Noise, Caches::Cold), Effort::Brief)?;
         let pixels = job.values.len();
         let current = self.engine.shared.context.enter()?;
         Ok(Measured {

@@ -33,7 +33,7 @@ impl Launches {
         output: Placed,
         (field, fields): (usize, usize),
     ) -> abi::Job {
-        if step.kernel.takes_packed_422() {
+        if step.packed_422 {
             return self.packed_422(input, output, (field, fields));
         }
         let group = &job.group;
@@ -41,7 +41,9 @@ impl Launches {
         let order = group.by_address();
         let is_packed = group.is_packed(self.plan.layout.sample.bytes());
         let is_bilateral = matches!(job.operation, Operation::Bilateral(_));
+        let is_second = |second: usize| self.plan.jobs[second].operation == job.operation;
         let mut made = abi::Job {
+            joint: step.second.is_some_and(is_second).into(),
             channel_count: order.len() as u32,
             width: group.width as u32,
             height: ((group.height + fields - 1 - field) / fields) as u32,
@@ -105,7 +107,7 @@ impl Launches {
 impl Step {
     /// The jobs of which its kernel is told: of packed 4:2:2 one tells of all.
     pub(super) fn described_jobs(&self) -> &[usize] {
-        match self.kernel.takes_packed_422() {
+        match self.packed_422 {
             true => &self.jobs[..1],
             false => &self.jobs,
         }

@@ -69,7 +69,7 @@ fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
     let (side, separable) = match form {
         Form::Any => return Cow::Borrowed(taps),
         Form::Full(side) => (side, false),
-        Form::Separable(side) | Form::Scaled(side) => (side, true),
+        Form::Scaled(side) => (side, true),
     };
     Cow::Owned(match taps {
         Taps::Separable {
@@ -114,20 +114,36 @@ fn formed(taps: &Taps, form: Form) -> Cow<'_, Taps> {
     })
 }
 
-/// The parameter of one linear kernel, or of the two of a magnitude, with their weights in `form`.
-pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, Vec<f32>) {
+/// What several linear kernels of a launch are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernels {
+    /// Jobs are filtered by one of them, and divided by the same.
+    OfJobs,
+    /// Both gradients of a magnitude.
+    OfMagnitude,
+}
+
+/// The parameter of one or two linear kernels, with their weights in `form`.
+pub fn convolve_parameter(
+    kernels: &[&Correlation],
+    are: Kernels,
+    form: Form,
+) -> (Parameter, Vec<f32>) {
     let divisor = kernels[0].divisor;
     let mut launch = Box::new(abi::ConvolveLaunch {
-        kernel_count: kernels.len() as u32,
+        kernel_count: match are {
+            Kernels::OfJobs => 1,
+            Kernels::OfMagnitude => 2,
+        },
         divisor,
         reciprocal: 1.0 / divisor,
         sum: kernels[0].taps.sum() as f32,
         ..abi::ConvolveLaunch::default()
     });
     // A magnitude is divided as a whole.
-    let in_weights = match kernels.len() {
-        1 => slabs::folded(divisor),
-        _ => 1.0,
+    let in_weights = match are {
+        Kernels::OfJobs => slabs::folded(divisor),
+        Kernels::OfMagnitude => 1.0,
     };
     let mut weights = Vec::new();
     for (kernel, described) in kernels.iter().zip(&mut launch.kernels) {
@@ -143,7 +159,7 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
                         abi::push_line(&mut weights, &across);
                         abi::push_line(&mut weights, &down);
                     }
-                    Form::Any | Form::Full(_) | Form::Separable(_) => {
+                    Form::Any | Form::Full(_) => {
                         abi::push_line(&mut weights, horizontal);
                         abi::push_line(&mut weights, vertical);
                     }
@@ -178,6 +194,33 @@ pub fn convolve_parameter(kernels: &[&Correlation], form: Form) -> (Parameter, V
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (Parameter::Convolve(launch), weights)
+}
+
+/// Says in `parameter`, which is of luma of packed 4:2:2 for a kernel of `form` that goes down slabs, what chroma is
+/// filtered by: separable weights, those down and the divisor the same.
+pub fn add_chroma(parameter: &mut Parameter, form: Form, chroma: &Operation) {
+    let (Parameter::Convolve(launch), Form::Scaled(side)) = (parameter, form) else {
+        return;
+    };
+    let Operation::Correlate(Correlation { taps, divisor }) = chroma else {
+        return;
+    };
+    let Some((across, down)) = taps.lines() else {
+        return;
+    };
+    let across = filled_up(across, slabs::chroma_taps(side));
+    let down = filled_up(down, side);
+    let (scaled_across, scaled_down) = slabs::scaled(&across, &down, slabs::folded(*divisor));
+    let mut weights = Vec::new();
+    abi::push_line(&mut weights, &scaled_across);
+    abi::push_line(&mut weights, &scaled_down);
+    launch.kernels[1] = abi::Taps {
+        width: across.len() as u32,
+        height: down.len() as u32,
+        separable: 1,
+        first: slabs::CHROMA_WEIGHTS as u32,
+    };
+    launch.inline_weights[slabs::CHROMA_WEIGHTS..][..weights.len()].copy_from_slice(&weights);
 }
 
 /// The weights of a separable correlation, rounded to float16, as a kernel that reaches as far as `reach` takes them;
@@ -246,6 +289,7 @@ pub fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>,
         },
         color: bilateral.color,
         color_premultiplied: bilateral.color_premultiplied,
+        color_root: (-bilateral.color).sqrt(),
         ..abi::BilateralLaunch::default()
     });
     weights[0] = 0.0;
@@ -253,9 +297,19 @@ pub fn bilateral_parameter(bilateral: &Bilateral) -> (Box<abi::BilateralLaunch>,
         let (dx, dy) = (dx.unsigned_abs() as usize, dy.unsigned_abs() as usize);
         weights[dy * (rx + 1) + dx] = exponent;
         launch.spans[dy] = launch.spans[dy].max(dx as u8);
+        launch.columns[dx] = launch.columns[dx].max(dy as u8);
     }
     copy_inline(&mut launch.inline_weights, &weights);
     (launch, weights)
+}
+
+/// Puts the weights in the launch of a bilateral, all of which are there, by columns.
+pub fn put_by_columns(parameter: &mut Parameter) {
+    if let Parameter::Bilateral(launch) = parameter {
+        let radius = (launch.radius_x as usize, launch.radius_y as usize);
+        let columns = abi::columns::from_rows(&launch.inline_weights, radius);
+        copy_inline(&mut launch.inline_weights, &columns);
+    }
 }
 
 /// The parameter of a bilateral by levels.

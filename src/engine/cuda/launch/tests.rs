@@ -67,6 +67,29 @@ fn planes_of_one_operation_share_a_launch_and_copies_join_it() {
 }
 
 #[test]
+fn planes_of_any_level_share_a_launch_on_the_matrix_units() {
+    let whole: Vec<f32> = (0..25).map(|i| (i * i % 7 + 1) as f32).collect();
+    let roots: Vec<f32> = whole.iter().map(|weight| weight.sqrt()).collect();
+    for (weights, kernel, centred) in [
+        (&whole, Kernel::ConvolveMatrixU16, [false, true]),
+        (&roots, Kernel::ConvolveMatrixNearU16, [true, true]),
+    ] {
+        let text: Vec<String> = weights.iter().map(f32::to_string).collect();
+        let custom = FilterSpec {
+            matrix: text.join(" ").parse().ok(),
+            ..spec(Preset::Custom)
+        };
+        let launches = launches(gst_video::VideoFormat::P01010le, &custom);
+        let plan = &launches.plan;
+        let samples = [0, 1].map(|job| choose::samples(&plan.layout, &plan.jobs[job]));
+        assert_eq!(samples.map(|samples| samples.centred), centred);
+        let kernels: Vec<Kernel> = launches.kernels().collect();
+        assert_eq!(kernels, [kernel]);
+        assert_eq!(jobs(&launches, false).len(), 2);
+    }
+}
+
+#[test]
 fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matrices() {
     let custom = FilterSpec {
         matrix: "1 -2 3; 4 5 6; 7 8 10".parse().ok(),
@@ -87,6 +110,56 @@ fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matric
     assert_eq!(jobs(&launches, false).len(), 4);
 }
 
+/// Of a Gaussian that is half as wide on chroma's grid.
+#[test]
+fn luma_and_chroma_with_weights_of_their_own_share_a_launch() {
+    use gst_video::VideoFormat as Format;
+    let gauss = |radius| FilterSpec {
+        radius,
+        ..spec(Preset::Gauss)
+    };
+    for (format, radius, kernel) in [
+        (Format::Nv12, 4, Kernel::SeparableU8R7),
+        (Format::I420, 7, Kernel::SeparableU8R7),
+        (Format::Y42b, 8, Kernel::SeparableU8R8),
+        (Format::P01010le, 8, Kernel::SeparableU16R8),
+    ] {
+        let launches = launches(format, &gauss(radius));
+        let kernels: Vec<Kernel> = launches.kernels().collect();
+        assert_eq!(kernels, [kernel], "{format}");
+        let Form::Scaled(side) = kernel.form() else {
+            panic!("{kernel:?} takes so many weights");
+        };
+        assert_eq!(launches.steps[0].radius, (side / 2, side / 2));
+        let jobs = jobs(&launches, true);
+        let which: Vec<u32> = jobs.iter().map(|job| job.joint).collect();
+        let expected = match format {
+            Format::Nv12 | Format::P01010le => vec![0, 0, 1, 1],
+            _ => vec![0, 0, 1, 1, 1, 1],
+        };
+        assert_eq!(which, expected, "{format}");
+        let Parameter::Convolve(parameter) = &launches.steps[0].parameter else {
+            panic!("a linear kernel");
+        };
+        assert_eq!(parameter.kernel_count, 1);
+        let line = abi::line_length(side);
+        let firsts = parameter.kernels.map(|taps| taps.first as usize);
+        assert_eq!(firsts, [0, 2 * line]);
+        for (taps, first) in parameter.kernels.iter().zip(firsts) {
+            assert_eq!((taps.width, taps.height), (side as u32, side as u32));
+            // They are as they would be alone.
+            let down = first + line;
+            let sum: f32 = parameter.inline_weights[down..down + side].iter().sum();
+            assert!((sum / 2f32.powi(24) - 1.0).abs() < 1e-5, "{sum}");
+        }
+    }
+    // Kernels that take one filter for all.
+    let steps = |format, spec: &FilterSpec| launches(format, spec).steps.len();
+    assert_eq!(steps(Format::Nv12, &gauss(16)), 2);
+    assert_eq!(steps(Format::I420, &spec(Preset::Bilateral)), 2);
+    assert_eq!(steps(Format::Y444, &gauss(7)), 1);
+}
+
 #[test]
 fn subsampled_planes_have_a_bilateral_of_their_own() {
     let launches = launches(gst_video::VideoFormat::I420, &spec(Preset::Bilateral));
@@ -94,6 +167,37 @@ fn subsampled_planes_have_a_bilateral_of_their_own() {
     assert_eq!(jobs, [1, 2]);
     let radii: Vec<_> = launches.steps.iter().map(|step| step.radius).collect();
     assert_eq!(radii, [(8, 8), (4, 4)]);
+}
+
+#[test]
+fn exponents_of_a_joint_bilateral_travel_by_columns() {
+    let spec = spec(Preset::Bilateral);
+    let launches = launches(gst_video::VideoFormat::Rgba, &spec);
+    assert_eq!(
+        launches.kernels().collect::<Vec<_>>(),
+        [Kernel::BilateralJointU8]
+    );
+    assert!(launches.weights().is_empty());
+    let Parameter::Bilateral(launch) = &launches.steps[0].parameter else {
+        panic!("a bilateral");
+    };
+    // A circle of radius 8: the same across as down.
+    assert_eq!(launch.columns, launch.spans);
+    assert_eq!(launch.columns[..9], [8, 7, 7, 7, 6, 6, 5, 3, 0]);
+    let rows = abi::columns::to_rows(&launch.inline_weights, (8, 8)).unwrap();
+    // -(dx² + dy²) / (2 · 5²), as exponents of 2.
+    let exponent = |squared: f32| -squared / 50.0 * std::f32::consts::LOG2_E;
+    for (at, squared) in [
+        (0, 0.0),
+        (1, 1.0),
+        (9, 1.0),
+        (2 * 9 + 3, 13.0),
+        (8 * 9, 64.0),
+    ] {
+        assert!((rows[at] - exponent(squared)).abs() < 1e-5, "{at}");
+    }
+    assert_eq!(rows[8 * 9 + 1], f32::NEG_INFINITY);
+    assert!((launch.color_root.powi(2) / -launch.color - 1.0).abs() < 1e-6);
 }
 
 #[test]
@@ -167,6 +271,40 @@ fn packed_422_filtered_alike_is_one_job() {
             assert_eq!(heights, [9, 8]);
         }
     }
+}
+
+#[test]
+fn chroma_of_packed_422_has_weights_of_its_own_across() {
+    let parameter = |spec: &FilterSpec| {
+        let launches = launches(gst_video::VideoFormat::Yuy2, spec);
+        assert_eq!(launches.steps.len(), 1);
+        let Parameter::Convolve(launch) = launches.steps[0].parameter.clone() else {
+            panic!("a linear kernel");
+        };
+        launch
+    };
+    let launch = parameter(&FilterSpec {
+        radius: 7,
+        ..spec(Preset::Gauss)
+    });
+    let taps = |width, first| abi::Taps {
+        width,
+        height: 17,
+        separable: 1,
+        first,
+    };
+    assert_eq!(launch.kernels, [taps(17, 0), taps(9, 80)]);
+    assert_eq!(launch.kernel_count, 1);
+    let weights = |first: usize, count: usize| &launch.inline_weights[first..][..count];
+    // Luma's lines are of 20 floats each, of chroma that across is of 12.
+    assert_eq!(weights(20, 17), weights(80 + 12, 17));
+    let (luma, chroma) = (weights(0, 17), weights(80, 9));
+    assert!(chroma[4] > 1.9 * luma[8] && chroma[4] < 2.1 * luma[8]);
+    let sums = [luma, chroma].map(|line| line.iter().sum::<f32>());
+    assert!((sums[0] / sums[1] - 1.0).abs() < 1e-5, "{sums:?}");
+    // Presets are the same for both.
+    let alike = parameter(&spec(Preset::Gauss7));
+    assert_eq!(alike.kernels[1].width, 0);
 }
 
 #[test]

@@ -1,7 +1,17 @@
 //! The bilateral.
 
 use super::image::Picture;
-use crate::abi::{BilateralLaunch, TRANSPARENT, distance};
+use crate::abi::{BilateralLaunch, TRANSPARENT, columns, distance};
+use crate::violation;
+
+/// Puts the exponents in a launch, which are by columns, by rows.
+pub fn put_by_rows(launch: &mut BilateralLaunch) {
+    let radius = (launch.radius_x as usize, launch.radius_y as usize);
+    let Some(rows) = columns::to_rows(&launch.inline_weights, radius) else {
+        violation!("exponents that are not those of columns, radii {radius:?}");
+    };
+    launch.inline_weights[..rows.len()].copy_from_slice(&rows);
+}
 
 /// A bilateral, with its exponents where the kernel reads them.
 pub struct Bilateral<'a> {

@@ -4,6 +4,7 @@
 use half::f16;
 
 use super::image::position;
+use crate::abi::direct3::{SUM_UNIT, WEIGHT_UNIT};
 use crate::abi::{
     Channel, ConvolveLaunch, Direct3Launch, Direct3Plane, Job, Kernel, MAX_JOBS, ROW_ALIGNMENT,
     Taps, action, border,
@@ -25,6 +26,10 @@ pub fn expand(kernel: Kernel, launch: &Direct3Launch) -> ConvolveLaunch {
         reciprocal: launch.reciprocal,
         ..ConvolveLaunch::default()
     };
+    let unit = match launch.kernel_count {
+        1 => WEIGHT_UNIT,
+        _ => 1.0,
+    };
     for n in 0..launch.kernel_count as usize {
         let first = 12 * n;
         made.kernels[n] = Taps {
@@ -35,15 +40,20 @@ pub fn expand(kernel: Kernel, launch: &Direct3Launch) -> ConvolveLaunch {
         };
         for (index, pair) in launch.weights[n].iter().enumerate() {
             let place = first + index / 3 * 4 + index % 3;
-            made.inline_weights[place] = twice(*pair);
+            made.inline_weights[place] = twice(*pair) / unit;
         }
         let sum: f32 = made.inline_weights[first..][..12].iter().sum();
         if launch.sums[n] != sum {
             violation!("{} for a sum of {sum}", launch.sums[n]);
         }
     }
-    if kernel == Kernel::Direct3U8 && twice(launch.scale) * launch.divisor != 1.0 {
+    let rounded = matches!(kernel, Kernel::Direct3U8 | Kernel::Direct3SmoothU8);
+    if rounded && twice(launch.scale) * launch.divisor * SUM_UNIT != 1.0 {
         violation!("{:#x} for 1 / {}", launch.scale, launch.divisor);
+    }
+    let start = -128.0 * launch.sums[0] * SUM_UNIT;
+    if launch.kernel_count == 1 && twice(launch.start) != start {
+        violation!("{:#x} for {start}", launch.start);
     }
     let frame = &mut made.frame;
     frame.job_count = launch.plane_count;
@@ -53,8 +63,9 @@ pub fn expand(kernel: Kernel, launch: &Direct3Launch) -> ConvolveLaunch {
     let planes = launch.planes.iter().take(launch.plane_count as usize);
     for (job, plane) in frame.jobs.iter_mut().zip(planes) {
         *job = expand_plane(launch.border, plane);
-        if kernel == Kernel::Direct3U8 {
+        if rounded {
             check_bias(launch, plane);
+            check_range(&made.inline_weights, launch.divisor, plane);
         }
     }
     made
@@ -150,6 +161,30 @@ fn check_bias(launch: &Direct3Launch, plane: &Direct3Plane) {
         let filtered = plane.filtered >> (8 * byte) & 1 == 1;
         if filtered && bias != 1024.0 + plane.offset[byte] + level {
             violation!("a bias of {bias} at byte {byte}: {plane:?}");
+        }
+    }
+}
+
+/// What may lie outside 0..255 is clamped.
+fn check_range(lines: &[f32], divisor: f32, plane: &Direct3Plane) {
+    let weights: [f32; 9] = std::array::from_fn(|at| lines[at / 3 * 4 + at % 3]);
+    for byte in (0..4).filter(|byte| plane.filtered >> (8 * byte) & 1 == 1) {
+        // Each sample is the worst one: those that raise sums, or all the others.
+        let worst = |raised: f64| -> f64 {
+            let product = |weight: f32| {
+                let sample = if f64::from(weight) * raised > 0.0 {
+                    255.0
+                } else {
+                    0.0
+                };
+                f64::from(weight) * (sample - f64::from(plane.zero[byte]))
+            };
+            weights.iter().map(|&weight| product(weight)).sum::<f64>() / f64::from(divisor)
+                + f64::from(plane.offset[byte])
+        };
+        let all = [worst(1.0), worst(-1.0)];
+        if plane.clamped == 0 && !all.iter().all(|result| (0.0..=255.0).contains(result)) {
+            violation!("results {all:?} that are not clamped: {plane:?}");
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The spectrum of a filter by Fourier transforms, against the definition. What the kernel computes with it
 //! is the correlation that the weights say.
 
-use super::linear::kernels;
 use crate::abi::fourier::{SIDE, frequency, root};
-use crate::abi::{ConvolveLaunch, line_length};
+use crate::abi::{Taps, line_length};
 use crate::violation;
 
 /// Of the table: two factors of each point, the roots of unity, and what tells whether sums are whole.
@@ -21,19 +20,60 @@ fn product(a: Complex, b: Complex) -> Complex {
     [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
 }
 
-/// Ends the process unless `table` is that of the weights, and of whole ones where it says so.
-pub fn check(launch: &ConvolveLaunch, weights: &[f32], table: &[f32]) {
-    let taps = &kernels(launch)[0];
+/// The weights of the kernel of which `table` is the spectrum, in lines; ends the process unless it is that of a kernel of
+/// the size of `taps`, of whole numbers where it says so.
+pub fn weights(taps: &Taps, table: &[f32]) -> Vec<f32> {
     let (width, height) = (taps.width as usize, taps.height as usize);
     let line = line_length(width);
-    let at = |x: usize, y: usize| match taps.separable {
-        1 => f64::from(weights[x]) * f64::from(weights[line + y]),
-        _ => f64::from(weights[y * line + x]),
+    let roots: Vec<Complex> = (0..SIDE).map(|n| root(n, SIDE)).collect();
+    let whole = match table[BYTES as usize / 4 - 2..] {
+        [0.0, 0.0] => false,
+        [1.0, 0.0] => true,
+        _ => violation!("{:?} for whole sums", &table[BYTES as usize / 4 - 2..]),
     };
+    let response = response(table, &roots);
+    let mut weights = vec![0.0; line * height];
+    for (y, line) in weights.chunks_exact_mut(line).enumerate() {
+        for (x, weight) in line[..width].iter_mut().enumerate() {
+            // Real parts are those of even columns; imaginary ones those of the odd columns before.
+            let value = response[y * SIDE + x.div_ceil(2)][x % 2];
+            *weight = if whole { value.round() } else { value } as f32;
+        }
+    }
+    check(&weights, (width, height), table, &roots);
+    weights
+}
+
+/// What the kernel of `table` makes of a picture of one sample, mirrored: the transform back, by row and point, of the sums
+/// of the two factors.
+fn response(table: &[f32], roots: &[Complex]) -> Vec<Complex> {
+    let back = |n: usize| [roots[n % SIDE][0], -roots[n % SIDE][1]];
+    let mut spectrum = vec![[0.0; 2]; SIDE * SIDE];
+    for (index, factors) in table.chunks_exact(4).take(SIDE * SIDE).enumerate() {
+        let (u, v) = frequency(index % 256, index / 256);
+        spectrum[v * SIDE + u] =
+            [0, 1].map(|part| f64::from(factors[part]) + f64::from(factors[2 + part]));
+    }
+    let mut across = vec![[0.0; 2]; SIDE * SIDE];
+    let mut response = vec![[0.0; 2]; SIDE * SIDE];
+    for (index, sum) in across.iter_mut().enumerate() {
+        let (x, v) = (index % SIDE, index / SIDE);
+        (0..SIDE).for_each(|u| add(sum, 1.0, product(spectrum[v * SIDE + u], back(u * x))));
+    }
+    for (index, sum) in response.iter_mut().enumerate() {
+        let (x, y) = (index % SIDE, index / SIDE);
+        (0..SIDE).for_each(|v| add(sum, 1.0, product(across[v * SIDE + x], back(v * y))));
+    }
+    response
+}
+
+/// Ends the process unless `table` is that of `weights`.
+fn check(weights: &[f32], (width, height): (usize, usize), table: &[f32], roots: &[Complex]) {
+    let line = line_length(width);
+    let at = |x: usize, y: usize| f64::from(weights[y * line + x]);
     // Of the even and the odd columns, by row and frequency across; SIDE² is what is left of a transform there and
     // back.
     let scale = 1.0 / (SIDE * SIDE) as f64;
-    let roots: Vec<Complex> = (0..SIDE).map(|n| root(n, SIDE)).collect();
     let mut across = vec![[[0.0; 2]; 2]; SIDE * height];
     for (index, sums) in across.iter_mut().enumerate() {
         let (u, y) = (index % SIDE, index / SIDE);
@@ -73,10 +113,5 @@ pub fn check(launch: &ConvolveLaunch, weights: &[f32], table: &[f32]) {
         if (found.iter().zip(wanted)).any(|(&a, b)| (f64::from(a) - b).abs() > limit) {
             violation!("value {index} of a spectrum is {found:?}, not {wanted:?}");
         }
-    }
-    let whole = weights.iter().all(|weight| weight.fract() == 0.0);
-    let last = &table[2 * expected.len()..];
-    if last != [0.0, 0.0] && (last != [1.0, 0.0] || !whole) {
-        violation!("{last:?} for whole sums");
     }
 }

@@ -29,7 +29,10 @@ impl Samples {
     fn read(self, bytes: &[u8]) -> u32 {
         match self.kind {
             sample::U8 => u32::from(bytes[0]),
-            sample::U16_LE => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) >> self.shift,
+            sample::U16_LE => {
+                u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) >> self.shift
+                    & self.max_code as u32
+            }
             _ => u32::from(u16::from_be_bytes([bytes[0], bytes[1]])),
         }
     }

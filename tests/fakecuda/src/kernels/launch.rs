@@ -1,6 +1,6 @@
 //! One launch: its parameter read and checked, and then computed.
 
-use super::bilateral::{Bilateral, Inputs};
+use super::bilateral::{self, Bilateral, Inputs};
 use super::direct3;
 use super::image::{Picture, Plane, Samples};
 use super::limits;
@@ -8,7 +8,8 @@ use super::linear::{self, Linear};
 use super::{fast, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, Parameter, TRANSPARENT, Weights, action, border, packed, sample,
+    MAX_CHANNELS, MAX_JOBS, Parameter, SPARE_ROWS, TRANSPARENT, Weights, action, border, packed,
+    sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -30,6 +31,10 @@ pub enum Filter {
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
     filter: Filter,
+    /// That of jobs which the launch's second kernel filters.
+    second: Option<Filter>,
+    /// Of chroma of packed 4:2:2, where it is another one.
+    chroma: Option<Filter>,
     by_halves: bool,
     samples: Samples,
     /// Those of the frame, of packed 4:2:2 luma, chroma and padding apart.
@@ -38,7 +43,9 @@ pub struct Launch {
     planes: Vec<Vec<Plane>>,
     /// Weights in device memory.
     weights: Option<(Device, Rows)>,
-    /// Matrices in device memory, of weights that are in the launch too.
+    /// Weights of which their spectrum was there.
+    of_spectrum: Option<Vec<f32>>,
+    /// Matrices or a spectrum in device memory.
     matrices: Option<Rows>,
 }
 
@@ -90,23 +97,41 @@ impl Launch {
             .iter()
             .flatten()
             .any(|plane| plane.channel.action == action::FILTER);
-        let (mut weights, mut matrices) = (None, None);
+        let (mut weights, mut matrices, mut of_spectrum) = (None, None, None);
+        let mut second = filter.of_second_kernel(kernel);
+        let mut chroma = None;
         if filtered {
-            filter.check();
-            if let (Form::Scaled(_), Filter::Linear(launch)) = (kernel.form(), &mut filter) {
-                linear::unscale(launch);
+            for filter in [Some(&mut filter), second.as_mut()].into_iter().flatten() {
+                filter.check();
+                if let (Form::Scaled(_), Filter::Linear(launch)) = (kernel.form(), &mut *filter) {
+                    linear::unscale(launch);
+                }
+                if let (Weights::Columns, Filter::Bilateral(launch)) =
+                    (kernel.weights(), &mut *filter)
+                {
+                    bilateral::put_by_rows(launch);
+                }
+                limits::check(kernel, filter);
             }
-            limits::check(kernel, &filter);
+            if let (Form::Scaled(side), Filter::Linear(launch)) = (kernel.form(), &filter) {
+                chroma = linear::chroma(kernel, side, launch).map(Filter::Linear);
+            }
             weights = filter.find_weights(kernel, memory, context);
             matrices = filter.find_matrices(kernel, weights.as_ref(), memory, context);
+            if let Some((found, rows)) = filter.find_spectrum(kernel, memory, context) {
+                (of_spectrum, matrices) = (Some(found), Some(rows));
+            }
         }
         Launch {
             filter,
+            second,
+            chroma,
             by_halves: kernel.weights() == Weights::Halves,
             samples,
             jobs,
             planes,
             weights,
+            of_spectrum,
             matrices,
         }
     }
@@ -117,7 +142,8 @@ impl Launch {
         let mut uses: Vec<Use> = in_memory.chain(&self.matrices).map(Use::read).collect();
         let reach = match self.filter.frame().border {
             border::WRAP => usize::MAX,
-            _ => self.filter.margin().1,
+            // Kernels may read some more than they need, which must not be written meanwhile either.
+            _ => self.filter.margin().1 + SPARE_ROWS,
         };
         for plane in self.planes.iter().flatten() {
             let (input, output) = (&plane.input.1, &plane.output.1);
@@ -133,16 +159,8 @@ impl Launch {
 
     /// Computes all jobs.
     pub fn run(&self) {
-        let held: Vec<f32>;
-        let weights: &[f32] = match (&self.weights, &self.filter) {
-            (Some((device, rows)), _) => {
-                held = read_floats(device, rows);
-                &held
-            }
-            (None, Filter::Linear(launch)) => &launch.inline_weights,
-            (None, Filter::Bilateral(launch)) => &launch.inline_weights,
-            (None, Filter::Fast(_)) => &[],
-        };
+        let in_memory = (self.weights.as_ref()).map(|(device, rows)| read_floats(device, rows));
+        let held = in_memory.as_ref().or(self.of_spectrum.as_ref());
         for (job, planes) in self.jobs.iter().zip(&self.planes) {
             for plane in planes {
                 match plane.channel.action {
@@ -151,14 +169,25 @@ impl Launch {
                     _ => {}
                 }
             }
-            self.filter_job(job, planes, weights);
+            let filter = match (&self.second, &self.chroma) {
+                (Some(second), _) if job.joint == 1 => second,
+                (_, Some(chroma)) if job.channels[0].step == 4 => chroma,
+                _ => &self.filter,
+            };
+            let weights: &[f32] = match (held, filter) {
+                (Some(held), _) => held,
+                (None, Filter::Linear(launch)) => &launch.inline_weights,
+                (None, Filter::Bilateral(launch)) => &launch.inline_weights,
+                (None, Filter::Fast(_)) => &[],
+            };
+            self.filter_job(job, planes, filter, weights);
         }
     }
 
-    fn filter_job(&self, job: &Job, planes: &[Plane], weights: &[f32]) {
+    fn filter_job(&self, job: &Job, planes: &[Plane], filter: &Filter, weights: &[f32]) {
         let (width, height) = (job.width as usize, planes[0].band.len());
-        let rule = self.filter.frame().border;
-        let margin = self.filter.margin();
+        let rule = filter.frame().border;
+        let margin = filter.margin();
         let load = |plane: &Plane| Picture::load(self.samples, rule, job, plane, margin);
         let alpha_index = usize::try_from(job.alpha).ok();
         let alpha = alpha_index.map(|index| load(&planes[index]));
@@ -178,7 +207,7 @@ impl Launch {
                 continue;
             };
             let alpha = alpha.as_ref().filter(|_| Some(index) != alpha_index);
-            let results = match &self.filter {
+            let results = match filter {
                 Filter::Linear(launch) if self.by_halves => {
                     halves::filter(launch, own, plane.channel.zero, width, height)
                 }

@@ -4,6 +4,7 @@
 use super::launch::Filter;
 use super::linear::{kernels, lines, weight_count};
 use crate::abi::band::{Samples, quotients_decide};
+use crate::abi::boxes::MOST_OF_ALL_SUMS;
 use crate::abi::matrix::most_radius;
 use crate::abi::slabs;
 use crate::abi::{
@@ -37,11 +38,13 @@ fn takes_words(kernel: Kernel) -> bool {
             | ConvolveMatrixU16
             | ConvolveMatrixNearU16
             | SeparableU16
+            | SeparableWideU16
             | Direct3U16
             | Direct3MagnitudeU16
             | SeparableU16R4
             | SeparableU16R8
             | SeparableU16R16
+            | BoxU16
             | BilateralNaiveU16
             | BilateralTileU16
             | BilateralPremultipliedU16
@@ -63,23 +66,20 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
     let reach = radius.0.max(radius.1);
     let within = |most: usize| (reach <= most, format!("a radius of {reach}"));
     match kernel {
-        Direct3U8 | Direct3DividedU8 => {
+        Direct3U8 | Direct3SmoothU8 | Direct3DividedU8 => {
             let (fits, text) = within(1);
             unless(fits, &text);
             unless(filter.kernel_count() == 1, "so many kernels");
             unless(filter.has_small_whole_weights(), "such weights");
+            let smooth = kernel != Direct3SmoothU8 || filter.is_smooth();
+            unless(smooth, "weights that are not smooth");
         }
         Direct3MagnitudeU8 => {
             unless(filter.kernel_count() == 2, "so many kernels");
             unless(filter.is_gradient(), "such weights or such a divisor");
             unless(filter.adds_whole_numbers(), "such an offset");
         }
-        Direct3U16
-        | Direct3MagnitudeU16
-        | Direct3Packed422
-        | Direct3MagnitudePacked422
-        | SeparablePacked422R3
-        | SeparablePacked422R4 => {
+        Direct3U16 | Direct3MagnitudeU16 | Direct3Packed422 | Direct3MagnitudePacked422 => {
             unless(filter.has_form(kernel.form()), "so many weights");
             let magnitude = matches!(kernel, Direct3MagnitudeU16 | Direct3MagnitudePacked422);
             let count = if magnitude { 2 } else { 1 };
@@ -89,7 +89,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            unless(in_whole_rows(frame, kernel.takes_packed_422()), "such rows");
+            unless(in_whole_rows(frame, kernel.needs_packed_422()), "such rows");
         }
         SeparableMatrixU8 | SeparableMatrixDividedU8 => {
             let jobs = &frame.jobs[..frame.job_count as usize];
@@ -107,23 +107,33 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            let packed = jobs.iter().all(|job| job.packed != packed::APART);
             unless(packed && in_rows_of_bytes(frame), "such rows");
         }
-        BoxU8 => {
-            unless(filter.is_box(), "such weights or such a divisor");
+        BoxU8 | BoxU16 => {
+            let (fits, samples) = filter.box_samples();
+            unless(fits, "such weights or such a divisor");
+            let codes = frame.max_code as usize + 1;
+            unless(samples * codes <= MOST_OF_ALL_SUMS, "so many samples");
+            let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
+            unless(whole, "such zero levels");
             unless(filter.kernel_count() == 1, "magnitudes");
             let adds = filtered(frame).any(|(.., channel)| channel.offset != channel.zero);
             unless(!adds, "an offset");
+            let whole = filtered(frame).all(|(.., channel)| channel.zero.fract() == 0.0);
+            unless(whole, "such zero levels");
             unless(frame.border != border::WRAP, "pictures that repeat");
             unless(!needs.premultiplied, "premultiplication");
             unless(
                 edge_is_code(frame, |_, _| true),
                 "a fraction beyond the edge",
             );
-            let mut jobs = frame.jobs[..frame.job_count as usize].iter();
-            let packed = jobs.all(|job| job.packed == packed::PACKED);
-            unless(packed && in_rows_of_bytes(frame), "such rows");
+            let jobs = &frame.jobs[..frame.job_count as usize];
+            let packed = jobs.iter().all(|job| job.packed == packed::PACKED);
+            let (bytes, channels) = if kernel == BoxU8 { (1, 4) } else { (2, 2) };
+            unless(packed && in_rows(frame, bytes), "such rows");
+            let few = jobs.iter().all(|job| job.channel_count <= channels);
+            unless(few, "so many channels");
         }
         SeparableHalfU8 | SeparableHalfWideU8 | SeparablePixelsU8 | SeparablePixelsWideU8 => {
             let reach = kernel
@@ -190,9 +200,19 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 unless(in_rows(frame, samples.bytes as u32), "such rows");
             }
         }
-        SeparableU8R2 | SeparableU8R3 | SeparableU8R4 | SeparableU8R7 | SeparableU8R8
-        | SeparableU8R16 | SeparableMagnitudeU8 | SeparableU16R4 | SeparableU16R8
-        | SeparableU16R16 => {
+        SeparableU8R2
+        | SeparableU8R3
+        | SeparableU8R4
+        | SeparableU8R7
+        | SeparableU8R8
+        | SeparableU8R16
+        | SeparableMagnitudeU8
+        | SeparableU16R4
+        | SeparableU16R8
+        | SeparableU16R16
+        | SeparablePacked422R4
+        | SeparablePacked422R8
+        | SeparablePacked422R16 => {
             unless(filter.has_form(kernel.form()), "so many weights");
             let count = if kernel == SeparableMagnitudeU8 { 2 } else { 1 };
             unless(filter.kernel_count() == count, "so many kernels");
@@ -204,6 +224,14 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             );
             let whole = filtered(frame).all(|(_, _, channel)| channel.zero.fract() == 0.0);
             unless(whole, "such zero levels");
+            let rows = !kernel.needs_packed_422() || in_whole_rows(frame, true);
+            unless(rows, "such rows");
+        }
+        SeparableWideU8 | SeparableWideU16 => {
+            unless(filter.is_of_rank_1(), "kernels that are not of rank 1");
+            unless(filter.kernel_count() == 1, "magnitudes");
+            unless(filter.weights_follow(), "weights in such order");
+            unless(!needs.premultiplied, "premultiplication");
         }
         SeparableU8 | SeparableU16 => {
             unless(!filter.is_full(), "kernels that are not separable");
@@ -346,7 +374,7 @@ fn in_rows(frame: &Frame, bytes: u32) -> bool {
             ..*channel
         };
         let rows = |channel: &Channel| {
-            job.packed == packed::PACKED
+            job.packed != packed::APART
                 || (channel.step == bytes && (channel.input | channel.output).is_multiple_of(16))
         };
         (first.input | first.output).is_multiple_of(16)
@@ -384,7 +412,7 @@ impl Filter {
         let (side, separable) = match form {
             Form::Any => return true,
             Form::Full(side) => (side, 0),
-            Form::Separable(side) | Form::Scaled(side) => (side, 1),
+            Form::Scaled(side) => (side, 1),
         };
         let expected = (side as u32, side as u32, separable);
         (kernels(launch).iter()).all(|t| (t.width, t.height, t.separable) == expected)
@@ -482,6 +510,20 @@ impl Filter {
         })
     }
 
+    /// Whether its 3 x 3 weights are an outer product of 1, any and 1.
+    fn is_smooth(&self) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let at = |x: usize, y: usize| launch.inline_weights[4 * y + x];
+        let (across, down) = (
+            [at(0, 0), at(1, 0), at(2, 0)],
+            [at(0, 0), at(0, 1), at(0, 2)],
+        );
+        let product = |at_: usize| across[at_ % 3] * down[at_ / 3] == at(at_ % 3, at_ / 3);
+        direct3::is_smooth(&across, &down) && (0..9).all(product)
+    }
+
     /// Whether it is the magnitude of differences, not divided, of 3 x 3 weights each.
     fn is_gradient(&self) -> bool {
         let Filter::Linear(launch) = self else {
@@ -495,10 +537,14 @@ impl Filter {
         launch.divisor == 1.0 && direct3::is_gradient(&square(x), &square(y))
     }
 
-    /// Whether it is the mean of a rectangle.
-    fn is_box(&self) -> bool {
+    fn is_of_rank_1(&self) -> bool {
+        matches!(self, Filter::Linear(launch) if launch.kernels[0].separable == 1)
+    }
+
+    /// Whether it is the mean of a rectangle, and of how many samples.
+    fn box_samples(&self) -> (bool, usize) {
         let Filter::Linear(launch) = self else {
-            return false;
+            return (false, 0);
         };
         let taps = &launch.kernels[0];
         let (width, height) = (taps.width as usize, taps.height as usize);
@@ -506,9 +552,10 @@ impl Filter {
         let line = width.next_multiple_of(4);
         let weights = &launch.inline_weights[first..];
         let mut ones = weights[..width].iter().chain(&weights[line..][..height]);
-        taps.separable == 1
+        let is_box = taps.separable == 1
             && ones.all(|weight| *weight == 1.0)
-            && launch.divisor == (width * height) as f32
+            && launch.divisor == (width * height) as f32;
+        (is_box, width * height)
     }
 
     /// Whether small whole numbers are added to all results.

@@ -2,7 +2,8 @@
 
 use super::image::Picture;
 use crate::abi::band::Bands;
-use crate::abi::{ConvolveLaunch, Taps, line_length, sample, slabs};
+use crate::abi::{ConvolveLaunch, Kernel, Taps, line_length, sample, slabs};
+use crate::violation;
 
 /// A linear filter, with its weights where the kernel reads them.
 pub struct Linear<'a> {
@@ -159,6 +160,31 @@ pub fn unscale(launch: &mut ConvolveLaunch) {
         let first = first + line_length(across.len());
         launch.inline_weights[first..][..down.len()].copy_from_slice(&down);
     }
+}
+
+/// The launch of chroma, of one for packed 4:2:2 by `kernel`, of `side` taps across and down, whose weights for chroma are
+/// others than luma's, which are [unscaled](unscale) already. Ends the process where these are not what the kernel takes.
+pub fn chroma(kernel: Kernel, side: usize, launch: &ConvolveLaunch) -> Option<Box<ConvolveLaunch>> {
+    let taps = launch.kernels[1];
+    if launch.kernel_count != 1 || taps.width == 0 || !kernel.needs_packed_422() {
+        return None;
+    }
+    let expected = Taps {
+        width: slabs::chroma_taps(side) as u32,
+        height: side as u32,
+        separable: 1,
+        first: slabs::CHROMA_WEIGHTS as u32,
+    };
+    if taps != expected {
+        violation!("{} for chroma with {taps:?}", kernel.name());
+    }
+    let mut chroma = Box::new(*launch);
+    chroma.kernels[0] = taps;
+    unscale(&mut chroma);
+    if lines(&chroma, &taps).1 != lines(launch, &launch.kernels[0]).1 {
+        violation!("{} for chroma with other weights down", kernel.name());
+    }
+    Some(chroma)
 }
 
 /// Weights of one kernel.

@@ -40,6 +40,22 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 #[test]
+fn samples_from_any_level_include_those_from_the_middle() {
+    let any = Samples {
+        max_code: 1023,
+        bytes: 2,
+        centred: false,
+    };
+    let centred = Samples {
+        centred: true,
+        ..any
+    };
+    assert!(any.include(any) && centred.include(centred));
+    assert!(any.include(centred) && !centred.include(any));
+    assert!(!any.include(Samples::BYTES));
+}
+
+#[test]
 fn products_with_the_matrices_are_the_sums() {
     for (width, height) in [
         (1, 1),

@@ -184,7 +184,7 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
         assert_eq!(ampere(format, &spec(8)), [SeparableHalfU8]);
         assert_eq!(ampere(format, &spec(9)), [SeparableHalfWideU8]);
         assert_eq!(ampere(format, &spec(16)), [SeparableHalfWideU8]);
-        assert_eq!(ampere(format, &spec(17)), [SeparableU8]);
+        assert_eq!(ampere(format, &spec(17)), [SeparableWideU8]);
     }
     // Three of four channels.
     for format in [Format::Rgba, Format::Argb, Format::Xrgb] {
@@ -192,7 +192,7 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
         assert_eq!(ampere(format, &gauss(8)), [SeparablePixelsU8]);
         assert_eq!(ampere(format, &gauss(9)), [SeparablePixelsWideU8]);
         assert_eq!(ampere(format, &gauss(16)), [SeparablePixelsWideU8]);
-        assert_eq!(ampere(format, &gauss(17)), [SeparableU8]);
+        assert_eq!(ampere(format, &gauss(17)), [SeparableWideU8]);
     }
     // Half the taps on half the grid.
     let planar = [SeparableHalfWideU8, SeparableHalfU8, SeparableHalfU8];
@@ -214,7 +214,7 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
         [SeparableMatrixDividedU8]
     );
     // Exact and as fast, of another rank, premultiplied, in no rows, for older devices.
-    assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3U8]);
+    assert_eq!(ampere(Format::Gray8, &of(Gauss3)), [Direct3SmoothU8]);
     assert_eq!(
         ampere(
             Format::Gray8,

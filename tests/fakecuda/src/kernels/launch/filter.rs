@@ -39,6 +39,32 @@ impl Filter {
         }
     }
 
+    /// The filter of jobs that say that they are filtered by the second kernel of a launch, if there are any: the same
+    /// launch with that kernel for its first. Ends the process where `kernel` takes one alone.
+    pub fn of_second_kernel(&self, kernel: Kernel) -> Option<Filter> {
+        let Filter::Linear(launch) = self else {
+            return None;
+        };
+        let jobs = &launch.frame.jobs[..launch.frame.job_count as usize];
+        let most = jobs.iter().map(|job| job.joint).max().unwrap_or(0);
+        if most == 0 {
+            return None;
+        }
+        if most > 1 || launch.kernel_count != 1 || !kernel.takes_filters_of_jobs() {
+            violation!("{} has no kernel {most} for a job", kernel.name());
+        }
+        let mut second = launch.clone();
+        second.kernels[0] = launch.kernels[1];
+        let first = launch.kernels[1].first as usize;
+        let behind_the_first = weight_count(&launch.kernels[0]);
+        if first != behind_the_first || first > LINEAR_WEIGHTS {
+            violation!("weights of a second kernel from {first} on");
+        }
+        second.kernels[0].first = 0;
+        second.inline_weights.rotate_left(first);
+        Some(Filter::Linear(second))
+    }
+
     /// Index beyond the last weight that is read.
     fn weight_end(&self) -> usize {
         match self {
@@ -60,11 +86,11 @@ impl Filter {
         memory: &Memory,
         context: Handle,
     ) -> Option<(Device, Rows)> {
+        if kernel.weights() == Weights::Spectrum {
+            return None;
+        }
         let end = self.weight_end();
-        if !matches!(
-            kernel.weights(),
-            Weights::Device | Weights::Bands | Weights::Spectrum
-        ) {
+        if !matches!(kernel.weights(), Weights::Device | Weights::Bands) {
             let most = match self {
                 Filter::Linear(_) => LINEAR_WEIGHTS,
                 Filter::Bilateral(_) | Filter::Fast(_) => INLINE_WEIGHTS,
@@ -125,17 +151,9 @@ impl Filter {
                 let sum = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
                 (bands.table(taps.width as usize), sum as f32, rows.end())
             }
-            Weights::Spectrum => {
-                let (device, rows) = weights?;
-                let at = rows.end();
-                let rows = Rows::bytes(at, fourier::BYTES);
-                let weights =
-                    read_floats(device, &Rows::bytes(launch.weights, at - launch.weights));
-                let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
-                fourier::check(launch, &weights, &table);
-                return Some(rows);
+            Weights::Inline | Weights::Columns | Weights::Device | Weights::Spectrum => {
+                return None;
             }
-            Weights::Inline | Weights::Device => return None,
         };
         if launch.sum != sum {
             violation!("{} for a sum of {sum}", launch.sum);
@@ -147,6 +165,31 @@ impl Filter {
             violation!("the matrices at {at:#x} are not those of {taps:?}");
         }
         Some(rows)
+    }
+}
+
+impl Filter {
+    /// The weights of which there is a spectrum in device memory, and where that is. It was there before the launch, in
+    /// which they are from now on said to be as many lines as the kernel is high.
+    pub(super) fn find_spectrum(
+        &mut self,
+        kernel: Kernel,
+        memory: &Memory,
+        context: Handle,
+    ) -> Option<(Vec<f32>, Rows)> {
+        let Filter::Linear(launch) = self else {
+            return None;
+        };
+        if kernel.weights() != Weights::Spectrum {
+            return None;
+        }
+        let rows = Rows::bytes(launch.weights, fourier::BYTES);
+        let table = read_floats(&memory.device(&rows, context, "the spectrum"), &rows);
+        if !launch.weights.is_multiple_of(16) {
+            violation!("the spectrum at {:#x} is not aligned", launch.weights);
+        }
+        launch.kernels[0].separable = 0;
+        Some((fourier::weights(&launch.kernels[0], &table), rows))
     }
 }
 
@@ -222,5 +265,13 @@ fn check_bilateral(launch: &BilateralLaunch) {
         .any(|span| usize::from(*span) > rx)
     {
         violation!("a row of the window is wider than its radius");
+    }
+    let reach = |dx| {
+        (0..=ry)
+            .rev()
+            .find(|&dy| usize::from(launch.spans[dy]) >= dx)
+    };
+    if (0..=rx).any(|dx| Some(usize::from(launch.columns[dx])) != reach(dx)) {
+        violation!("columns of the window that are not those of its rows");
     }
 }
