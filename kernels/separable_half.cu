@@ -4,10 +4,7 @@
 // Error: sums across are rounded to 11 bits, weights to 11 bits each with their sum kept right; products and
 // sums are float32. At most one code off, of random bytes 0.3 to 2.5 % of the samples.
 //
-// A block computes 16 rows of its tile in each step, from its first to its last. Pieces of 16 bytes go to a
-// ring in shared memory some steps ahead, asynchronously, whole rows of the tile at a time: that keeps enough of
-// them under way, and what lies beyond the edge is put there as well, so that nothing after that knows
-// of edges.
+// The tile goes through a ring in shared memory: see staged.cuh.
 //
 // Across, a product of a band matrix of weights and a matrix of bytes gives the sums of 16 bytes of 8 rows.
 // `ldmatrix` hands a thread four bytes of a row that stand one behind the other. A byte in the low half of
@@ -178,8 +175,9 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 
     // --- Steps
     u32 read_at = bytes + lane() % GROUP * Own::PITCH + warp * Own::BYTES + lane() / GROUP * PIECE, slot = 0, before = 0;
-    int beside = tile.beside, rounds = tile.steps + BLOCKS - 1;
-    keep(read_at), keep(rounds), keep(beside);
+    const int beside = tile.beside;
+    int rounds = tile.steps + BLOCKS - 1;
+    keep(read_at), keep(rounds);
     // Of the last four pieces that a warp reads, those that it does not need are others that it does: behind a row
     // others may be writing.
     constexpr int NEEDED = TILES + 2 * BESIDE, LAST = (Own::READS - 1) * 4;
@@ -286,7 +284,7 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 #define SEPARABLE_HALF(name, beside, rows, tiles, blocks)             \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
         name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_half<Filter<beside, rows, tiles>>(launch);                  \
+        separable_half<Filter<beside, rows, tiles>>(launch);          \
     }
 
 #ifdef SEPARABLE_HALF_U8

@@ -1,5 +1,5 @@
 // Correlation of pixels of four bytes with separable kernels of any weights, rounded to float16, on the matrix
-// units: up to 17 + 17 or 33 + 33 taps. Three of the channels are filtered, or all.
+// units: up to 17 + 17 or 33 + 33 taps. Three of the channels are filtered, or fewer: red, green and blue beside alpha.
 //
 // Error: sums across are rounded to 11 bits, once for every 16 pixels that they are made of, weights to 11 bits
 // each with their sum kept right; sums down are float32. At most one code off, of random bytes 0.3 to 2.5 % of the
@@ -18,8 +18,10 @@
 // halves to even, the low byte is the code. The divisor is in the weights.
 // In the end a thread has four pixels of each of two rows that stand one behind the other, and writes them.
 //
-// Measured on an H200: 4K RGBA 26 µs with 7 + 7 taps and 28 with 15 + 15, alpha copied, where a copy takes 19. Of a step's
-// TODO instructions 36 are matrix products.
+// Measured on an H200: 4K RGBA 27 µs with 7 + 7 taps, 30 with 15 + 15 and 43 with 33 + 33, where a copy takes 19; 1080p 11.5,
+// 13 and 20 of 7 (33 + 33 with four blocks a multiprocessor). Of a step's 230 instructions 36 are matrix products. Sums across of float32 take as long, and so do sums
+// down by products of 16 rows, as registers of an operand must stand side by side; two steps ahead are better than one or
+// three, and 4 warps than 2 or 8.
 //
 // Needs compute_80.
 #include "staged.cuh"
@@ -66,10 +68,13 @@ DEVICE void load_floats(float (&floats)[4], u32 from) {
 
 // --- 2. a tile -----------------------------------------------------------------------------------
 
-// COLOURS: channels that are filtered. BLOCKS: of 16 pixels or rows, that 16 sums are computed from.
-template <int COLOURS_, int BLOCKS_>
+// Channels that are computed.
+constexpr int COLOURS = 3;
+
+// BLOCKS: of 16 pixels or rows, that 16 sums are computed from. What is copied stands in the ring above what is computed.
+template <int BLOCKS_>
 struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), 2, 1> {
-    static constexpr int COLOURS = COLOURS_, BLOCKS = BLOCKS_;
+    static constexpr int BLOCKS = BLOCKS_;
     static constexpr int BYTES = 4 * PIECE;  // of a row, that a warp computes
 };
 
@@ -77,12 +82,12 @@ template <typename Own>
 struct Shared {
     typename Ring<Own>::Shared staged;
     // What a thread's four sums of each colour begin with.
-    alignas(16) float first[Own::COLOURS][4];
+    alignas(16) float first[COLOURS][4];
 };
 
 template <typename Own>
 DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
-    constexpr int COLOURS = Own::COLOURS, BLOCKS = Own::BLOCKS;
+    constexpr int BLOCKS = Own::BLOCKS;
     __shared__ Shared<Own> shared;
     const u32 job_index = job_of(launch.frame, blockIdx.y);
     if (blockIdx.x >= launch.frame.jobs[job_index].tiles_across) return;
@@ -102,8 +107,8 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
     }
     const uint4 constants = __ldg(table + 2 * BLOCKS * WARP);
     const float sum = __uint_as_float(constants.x), below = __uint_as_float(constants.y), above = __uint_as_float(constants.z);
-    // Of four channels, the one that is no colour where three are.
-    u32 filtered = 0, copied = 0, filled = 0, left_out = COLOURS;
+    // Of the channels, the one that is not computed.
+    u32 filtered = 0, copied = 0, filled = 0, left_out = 0;
     bool clamped = false;
 #pragma unroll
     for (int k = 0; k < WORD; ++k) {
@@ -113,7 +118,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
             const float level = channel.offset - channel.zero * sum;
             filtered |= mask;
             clamped = clamped || level + 255.0f * below < -0.25f || level + 255.0f * above > 255.25f;
-        } else if (COLOURS < WORD) {
+        } else {
             left_out = k;
         }
         if (channel.action == CUDACONV_COPY) copied |= mask;
@@ -126,16 +131,11 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
     }
     u32 first_at = shared_address(shared.first);
     keep(first_at), keep(filtered);
-    // Selectors of `__byte_perm`: of two words, bytes of the first two colours, and of others; and of codes in their place. Of
-    // three colours the third of two pixels is in one register.
-    u32 first_two = 0x5410, others = 0x7632, even = 0x6420, odd = 0x6420;
-    if (COLOURS == 3) {
-        const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
-        first_two = c0 | c1 << 4 | (c0 + 4) << 8 | (c1 + 4) << 12;
-        others = c2 | (c2 + 4) << 8;
-        even = 2 << 4 * c1 | 4 << 4 * c2, odd = 2 << 4 * c1 | 6 << 4 * c2;
-
-    }
+    // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
+    // their places. The third ones of two pixels are in one register.
+    const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
+    const u32 first_two = c0 | c1 << 4 | (c0 + 4) << 8 | (c1 + 4) << 12, third = c2 | (c2 + 4) << 8;
+    const u32 even = 2 << 4 * c1 | 4 << 4 * c2, odd = 2 << 4 * c1 | 6 << 4 * c2;
 
     // --- Where pixels are written: four of two rows, 8 rows apart
     const int out_row = lane() / 4, out_byte = tile.x0 + warp * Own::BYTES + lane() % 4 * PIECE;
@@ -173,11 +173,9 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
                 for (int k = 0; k < 2; ++k) {
                     const u32 two = __byte_perm(words[2 * k], words[2 * k + 1], first_two);
-                    const u32 rest = __byte_perm(words[2 * k], words[2 * k + 1], others);
                     operands[0][2 * b + k] = two & 0x00ff00ff;
                     operands[1][2 * b + k] = __byte_perm(two, 0, 0x4341);
-                    operands[2][2 * b + k] = rest & 0x00ff00ff;
-                    if (COLOURS == 4) operands[COLOURS - 1][2 * b + k] = __byte_perm(rest, 0, 0x4341);
+                    operands[2][2 * b + k] = __byte_perm(words[2 * k], words[2 * k + 1], third) & 0x00ff00ff;
                 }
             }
 #pragma unroll
@@ -197,15 +195,13 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
         };
 #pragma unroll
         for (int k = 0; k < COLOURS * 2; ++k) add(sums[0][k / 2][k % 2], k / 2, k % 2, down[BLOCKS - 1], sums[0][k / 2][k % 2]);
-        // 1024 and a code, two in a register: of two rows and four pixels.
-        u32 codes[2][4][2];
+        // 1024 and a code, two in a register: of two rows and four pixels the first two colours, and the third of two pixels.
+        u32 twos[2][4], thirds[2][2];
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
             const int row = k / 4, half = k / 2 % 2, at = k % 2 + 2 * row;
-            const float(&c)[COLOURS][2][4] = sums[0];
-            codes[row][k % 4][0] = halves_of(c[0][half][at], c[1][half][at]);
-            if (COLOURS == 4) codes[row][k % 4][1] = halves_of(c[2][half][at], c[COLOURS - 1][half][at]);
-            else if (k % 2 == 0) codes[row][k % 4][1] = halves_of(c[2][half][at], c[2][half][at + 1]);
+            twos[row][k % 4] = halves_of(sums[0][0][half][at], sums[0][1][half][at]);
+            if (k % 2 == 0) thirds[row][half] = halves_of(sums[0][2][half][at], sums[0][2][half][at + 1]);
         }
 #pragma unroll
         for (int b = 0; b < BLOCKS - 1; ++b)
@@ -220,34 +216,32 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
         if (round < BLOCKS - 1) continue;
         if (clamped) {
 #pragma unroll
-            for (int k = 0; k < 16; ++k)
-                if (COLOURS == 4 || k % 4 != 3) codes[k / 8][k / 2 % 4][k % 2] = clamped_codes(codes[k / 8][k / 2 % 4][k % 2]);
+            for (int k = 0; k < 8; ++k) twos[k / 4][k % 4] = clamped_codes(twos[k / 4][k % 4]);
+#pragma unroll
+            for (int k = 0; k < 4; ++k) thirds[k / 2][k % 2] = clamped_codes(thirds[k / 2][k % 2]);
+        }
+        // Bytes of channels that are not filtered.
+        u32 beside[2][4];
+        if (copied) {
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const int row = STEP - Own::ABOVE + k * GROUP;
+                const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot));
+                beside[k][0] = own.x, beside[k][1] = own.y, beside[k][2] = own.z, beside[k][3] = own.w;
+                if (filled) {
+#pragma unroll
+                    for (int p = 0; p < 4; ++p) beside[k][p] = (beside[k][p] & copied) | filled;
+                }
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < 8; ++k) beside[k / 4][k % 4] = filled;
         }
         u32 pixels[2][4];
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
-            const u32(&own)[4][2] = codes[k / 4];
-            pixels[k / 4][k % 4] = __byte_perm(own[k % 4][0], own[COLOURS == 4 ? k % 4 : k % 4 / 2 * 2][1], k % 2 ? odd : even);
-        }
-        if (COLOURS == 3) {
-            u32 beside[2][4];
-            if (copied) {
-#pragma unroll
-                for (int k = 0; k < 2; ++k) {
-                    const int row = STEP - Own::ABOVE + k * GROUP;
-                    const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot));
-                    beside[k][0] = own.x, beside[k][1] = own.y, beside[k][2] = own.z, beside[k][3] = own.w;
-                    if (filled) {
-#pragma unroll
-                        for (int p = 0; p < 4; ++p) beside[k][p] = (beside[k][p] & copied) | filled;
-                    }
-                }
-            } else {
-#pragma unroll
-                for (int k = 0; k < 8; ++k) beside[k / 4][k % 4] = filled;
-            }
-#pragma unroll
-            for (int k = 0; k < 8; ++k) pixels[k / 4][k % 4] = (pixels[k / 4][k % 4] & filtered) | (beside[k / 4][k % 4] & ~filtered);
+            const u32 code = __byte_perm(twos[k / 4][k % 4], thirds[k / 4][k / 2 % 2], k % 2 ? odd : even);
+            pixels[k / 4][k % 4] = (code & filtered) | (beside[k / 4][k % 4] & ~filtered);
         }
         // Rows may end within a thread's four pixels.
         if (left >= PIECE) {
@@ -266,21 +260,15 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
-#define SEPARABLE_PIXELS(name, colours, rows, blocks)                 \
+#define SEPARABLE_PIXELS(name, rows, blocks)                          \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
         name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_pixels<Filter<colours, rows>>(launch);              \
+        separable_pixels<Filter<rows>>(launch);                       \
     }
 
-#ifdef SEPARABLE_THREE_U8
-SEPARABLE_PIXELS(separable_three_u8, 3, 2, V_B)
+#ifdef SEPARABLE_PIXELS_U8
+SEPARABLE_PIXELS(separable_pixels_u8, 2, 4)
 #endif
-#ifdef SEPARABLE_FOUR_U8
-SEPARABLE_PIXELS(separable_four_u8, 4, 2, V_B)
-#endif
-#ifdef SEPARABLE_THREE_WIDE_U8
-SEPARABLE_PIXELS(separable_three_wide_u8, 3, 3, V_B)
-#endif
-#ifdef SEPARABLE_FOUR_WIDE_U8
-SEPARABLE_PIXELS(separable_four_wide_u8, 4, 3, V_B)
+#ifdef SEPARABLE_PIXELS_WIDE_U8
+SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 3)
 #endif

@@ -172,21 +172,26 @@ fn weights_of_16_bits_in_large_pictures() {
 #[test]
 fn weights_of_16_bits_leave_level_areas_alone() {
     let Some(engines) = engines() else { return };
-    let layout = support::layout(VideoFormat::Gray8, 256, 9);
-    for spec in specs()
-        .into_iter()
-        .filter(|spec| spec.kernel != Kernel::Custom)
-    {
-        let prepared = prepared(&engines, &with_fp16(spec.clone()), &layout);
+    let layouts = [(VideoFormat::Gray8, 256), (VideoFormat::Rgba, 64)]
+        .map(|(format, width)| support::layout(format, width, 9));
+    let specs = specs().into_iter();
+    let sums_to_one = specs.filter(|spec| spec.kernel != Kernel::Custom);
+    for (spec, layout) in sums_to_one.flat_map(|spec| {
+        layouts
+            .iter()
+            .map(move |layout| (with_fp16(spec.clone()), layout))
+    }) {
+        let prepared = prepared(&engines, &spec, layout);
         for level in 0..=255u8 {
             let heap = (Memory::Heap, TIGHT);
-            let frame = support::level_frame(&layout, level, heap, heap);
+            let frame = support::level_frame(layout, level, heap, heap);
             let (frame, timing) = prepared.submit(frame).wait();
             timing.unwrap_or_else(|error| panic!("{error}"));
-            let codes = support::output_codes(&layout, &frame);
+            let codes = support::output_codes(layout, &frame);
             assert!(
                 codes.iter().all(|code| *code == u32::from(level)),
-                "{level} {spec:?}"
+                "{level} {} {spec:?}",
+                layout.format
             );
         }
     }

@@ -8,7 +8,9 @@ use crate::filter::fourier;
 use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::{Border, Distance, Precision};
-use matrix_units::{by_bands, by_halves, by_matrices, by_rough_bands, channels_in_rows};
+use matrix_units::{
+    by_bands, by_halves, by_matrices, by_rough_bands, channels_in_rows, is_three_of_four,
+};
 
 pub use matrix_units::{bands, samples};
 
@@ -201,7 +203,8 @@ fn apart(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
 
 /// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
 pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
-    !kernel.takes_whole_rows() || is_in_rows(layout, job)
+    (!kernel.takes_whole_rows() || is_in_rows(layout, job))
+        && (!kernel.takes_three_of_four() || is_three_of_four(job))
 }
 
 /// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is

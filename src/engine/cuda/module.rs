@@ -61,6 +61,8 @@ pub fn ptx(module: Module) -> &'static str {
         Module::BoxU16 => file!("box_u16"),
         Module::SeparableHalfU8 => file!("separable_half_u8"),
         Module::SeparableHalfWideU8 => file!("separable_half_wide_u8"),
+        Module::SeparablePixelsU8 => file!("separable_pixels_u8"),
+        Module::SeparablePixelsWideU8 => file!("separable_pixels_wide_u8"),
         Module::BilateralNaiveU8 => file!("bilateral_naive_u8"),
         Module::BilateralNaiveU16 => file!("bilateral_naive_u16"),
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),

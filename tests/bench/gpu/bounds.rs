@@ -38,8 +38,10 @@ fn cycles(kernel: &str, method: &str, format: &str) -> Option<f64> {
         // separable_matrix.cu: 32 products and 250 instructions for 1024 samples.
         ("gauss7", "auto", _) => 9.0 * samples,
         // separable_half.cu: 310 and 330 instructions for 1024 samples, 40 and 56 of them products of 6 cycles each.
-        ("gauss7", "fp16", _) => 10.0 * samples,
-        ("gauss15", "fp16", _) => 11.0 * samples,
+        ("gauss7", "fp16", "GRAY8" | "NV12") => 10.0 * samples,
+        ("gauss15", "fp16", "GRAY8" | "NV12") => 11.0 * samples,
+        // separable_pixels.cu: 230 for 256 pixels.
+        ("gauss7" | "gauss15", "fp16", "RGBA") => 9.6 * samples,
         // convolve_matrix.cu: 15 products of 128 outputs, for each of two digits the second time; there 28
         // instructions decide what is in doubt, beside 26.
         ("custom15x15", "auto", "GRAY8" | "NV12" | "RGBA") => 15.0 / 4.0 * 6.8 * samples,

@@ -1,10 +1,11 @@
-//! The weights of separable kernels, rounded to float16, as the matrices that
-//! `kernels/separable_half.cu` multiplies by, in the order in which its threads hold them.
+//! The weights of separable kernels, rounded to float16, as the matrices that `kernels/separable_half.cu` and
+//! `kernels/separable_pixels.cu` multiply by, in the order in which their threads hold them.
 //!
 //! Matrix products are those of PTX's `mma.m16n8k16` of float16: of the first operand, 16 rows of 16,
 //! thread `t` of group `g` (lane 4g + t) holds columns 2t and 2t + 1 of row g, of row g + 8, and the same
-//! 8 columns further. How rows and columns of these products stand for places in the picture is free as
-//! long as all agree; it is said here and, in the same words, in that source.
+//! 8 columns further; of `mma.m16n8k8`, which the second source takes down, the first or the second half of that. How rows
+//! and columns of these products stand for places in the picture is free as long as all agree; it is said here and, in
+//! the same words, in those sources.
 //!
 //! # Scale
 //! A byte in the low half of a float16 is a denormal number, of 2^-24 times its value. Weights across
@@ -41,6 +42,9 @@ pub struct Reach {
     pub pieces: usize,
     /// Blocks of 16 rows that 16 rows of sums are computed from.
     pub blocks: usize,
+    /// Whether pixels have four channels, and products across are of 16 pixels of one of them; else they are of 16
+    /// bytes, whatever these are.
+    pub pixels: bool,
 }
 
 impl Reach {
@@ -57,8 +61,15 @@ impl Reach {
 
     /// Words of [`Matrices::table`].
     pub fn words(self) -> usize {
-        let products = MAX_CHANNELS * (2 * self.pieces + 1) + self.blocks;
-        products * WORDS * LANES + CONSTANTS
+        (self.across() + self.blocks) * WORDS * LANES + CONSTANTS
+    }
+
+    /// Products across of the table: of pixels as many as blocks, as they reach as far beyond the centre as rows do.
+    fn across(self) -> usize {
+        match self.pixels {
+            true => self.blocks,
+            false => MAX_CHANNELS * (2 * self.pieces + 1),
+        }
     }
 }
 
@@ -221,22 +232,14 @@ impl Matrices {
         &self.down
     }
 
-    /// For one to four channels, threads' words of each product across, four words of all threads at a time;
-    /// then those down. Behind them, as float32: the sum of all weights, that of the negative and that
-    /// of the positive ones, and 0.
+    /// For one to four channels, or for pixels once, threads' words of each product across, four words of all threads at a
+    /// time; then those down. Behind them, as float32: the sum of all weights, that of the negative and that of
+    /// the positive ones, and 0.
     pub fn table(&self, reach: Reach) -> Vec<u32> {
         let mut words = Vec::with_capacity(reach.words());
-        for channels in 1..=MAX_CHANNELS {
-            for product in 0..2 * reach.pieces + 1 {
-                let piece = product as i32 - reach.pieces as i32;
-                push_product(&mut words, |row, column| {
-                    let distance = piece * SIDE + byte_read(column) - byte_of(row);
-                    match distance % channels as i32 {
-                        0 => weight(&self.across, distance / channels as i32),
-                        _ => f16::ZERO,
-                    }
-                });
-            }
+        match reach.pixels {
+            true => self.push_pixels(&mut words, reach),
+            false => self.push_bytes(&mut words, reach),
         }
         for block in 0..reach.blocks as i32 {
             push_product(&mut words, |row, column| {
@@ -249,6 +252,33 @@ impl Matrices {
         words.extend(constants.map(|constant| (constant as f32).to_bits()));
         words
     }
+
+    fn push_bytes(&self, words: &mut Vec<u32>, reach: Reach) {
+        for channels in 1..=MAX_CHANNELS {
+            for product in 0..2 * reach.pieces + 1 {
+                let piece = product as i32 - reach.pieces as i32;
+                push_product(words, |row, column| {
+                    let distance = piece * SIDE + byte_read(column) - place_written(row);
+                    match distance % channels as i32 {
+                        0 => weight(&self.across, distance / channels as i32),
+                        _ => f16::ZERO,
+                    }
+                });
+            }
+        }
+    }
+
+    fn push_pixels(&self, words: &mut Vec<u32>, reach: Reach) {
+        for block in 0..reach.blocks as i32 {
+            let first = block * SIDE - reach.rows_above() as i32;
+            push_product(words, |row, column| {
+                weight(
+                    &self.across,
+                    first + pixel_read(column) - place_written(row),
+                )
+            });
+        }
+    }
 }
 
 /// The weight at `distance` from the centre.
@@ -258,9 +288,9 @@ fn weight(weights: &[f16], distance: i32) -> f16 {
     weight.copied().unwrap_or(f16::ZERO)
 }
 
-/// The byte among 16 that row `row` of a product across gives the sum of: a thread gets four that stand one
+/// The byte or pixel among 16 that row `row` of a product across gives the sum of: a thread gets four that stand one
 /// behind the other, two of each of two products down.
-fn byte_of(row: i32) -> i32 {
+fn place_written(row: i32) -> i32 {
     row % 8 / 2 * 4 + row / 8 * 2 + row % 2
 }
 
@@ -268,6 +298,11 @@ fn byte_of(row: i32) -> i32 {
 /// behind the other, the first and the third in one register.
 fn byte_read(column: i32) -> i32 {
     column % 8 / 2 * 4 + column / 8 + column % 2 * 2
+}
+
+/// The pixel among 16 that it multiplies: a thread has four that stand four apart, the first two in one register.
+fn pixel_read(column: i32) -> i32 {
+    column / 8 * 8 + column % 2 * 4 + column % 8 / 2
 }
 
 /// Appends a first operand: words of all lanes.
@@ -296,10 +331,12 @@ mod tests {
         Reach {
             pieces: 2,
             blocks: 2,
+            pixels: false,
         },
         Reach {
             pieces: 4,
             blocks: 3,
+            pixels: false,
         },
     ];
 
@@ -355,12 +392,52 @@ mod tests {
                 }
                 for (row, sum) in sums.into_iter().enumerate() {
                     let at = |tap: usize| (tap as i32 - taps as i32 / 2) * channels as i32;
-                    let centre = byte_of(row as i32);
+                    let centre = place_written(row as i32);
                     let expected = (matrices.across.iter().enumerate())
                         .map(|(tap, weight)| weight.to_f64() * byte(centre + at(tap)));
                     close(sum, expected.sum());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn products_with_the_matrices_are_the_sums_of_pixels_across() {
+        for (reach, taps) in [(REACHES[0], 17), (REACHES[1], 5), (REACHES[1], 33)] {
+            let reach = Reach {
+                pixels: true,
+                ..reach
+            };
+            let matrices = Matrices::new(&uneven(taps), &uneven(3), 1.0);
+            let table = matrices.table(reach);
+            assert_eq!(table.len(), reach.words());
+            let pixel = |at: i32| f64::from((at + 200) * 37 % 256);
+            let before = reach.samples(MAX_CHANNELS).0 as i32;
+            let mut sums = [0.0; 16];
+            let products = table.chunks_exact(WORDS * LANES);
+            for (block, words) in products.take(reach.blocks).enumerate() {
+                let first = block as i32 * SIDE - before;
+                let of_block = product(words, |column| pixel(first + pixel_read(column)));
+                sums.iter_mut()
+                    .zip(of_block)
+                    .for_each(|(sum, part)| *sum += part);
+            }
+            for (row, sum) in sums.into_iter().enumerate() {
+                let first = place_written(row as i32) - taps as i32 / 2;
+                let terms = (first..).zip(&matrices.across);
+                let expected = terms.map(|(at, weight)| weight.to_f64() * pixel(at));
+                close(sum, expected.sum());
+            }
+            // Those down follow, as of bytes.
+            let of_bytes = matrices.table(Reach {
+                pixels: false,
+                ..reach
+            });
+            let behind = (reach.blocks * WORDS * LANES) + CONSTANTS;
+            assert_eq!(
+                table[table.len() - behind..],
+                of_bytes[of_bytes.len() - behind..]
+            );
         }
     }
 
@@ -393,8 +470,8 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_read_and_written_once() {
-        for order in [byte_of, byte_read] {
+    fn every_place_is_read_and_written_once() {
+        for order in [place_written, byte_read, pixel_read] {
             let mut places: Vec<i32> = (0..SIDE).map(order).collect();
             places.sort_unstable();
             assert_eq!(places, (0..SIDE).collect::<Vec<_>>());

@@ -151,6 +151,8 @@ modules! {
     BoxU16 = "box_u16",
     SeparableHalfU8 = "separable_half_u8",
     SeparableHalfWideU8 = "separable_half_wide_u8",
+    SeparablePixelsU8 = "separable_pixels_u8",
+    SeparablePixelsWideU8 = "separable_pixels_wide_u8",
     BilateralNaiveU8 = "bilateral_naive_u8",
     BilateralNaiveU16 = "bilateral_naive_u16",
     BilateralTileU8 = "bilateral_tile_u8",
@@ -177,7 +179,9 @@ impl Module {
             | Module::SeparableMatrixU8
             | Module::SeparableMatrixDividedU8
             | Module::SeparableHalfU8
-            | Module::SeparableHalfWideU8 => (8, 0),
+            | Module::SeparableHalfWideU8
+            | Module::SeparablePixelsU8
+            | Module::SeparablePixelsWideU8 => (8, 0),
             _ => (7, 5),
         }
     }
@@ -312,6 +316,10 @@ kernels! {
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4);
     /// Of up to 33 + 33 taps, across no further than 64 bytes.
     SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), Staged(4);
+    /// Of up to 17 + 17 taps, of jobs of four channels alone, of which at most three are filtered.
+    SeparablePixelsU8 = "separable_pixels_u8", SeparablePixelsU8, Convolve, Halves, 128, OfRow(256), Staged(4);
+    /// Of up to 33 + 33 taps.
+    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(3);
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaiveU8, Bilateral, Device, 256, Samples(32), First(&[8]);
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaiveU16, Bilateral, Device, 256, Samples(32), First(&[8]);
@@ -460,11 +468,22 @@ impl Kernel {
 
     /// How far it reaches, of those whose weights are [`Weights::Halves`].
     pub fn halves(self) -> Option<Reach> {
-        let (pieces, blocks) = match self {
-            Kernel::SeparableHalfU8 => (2, 2),
-            Kernel::SeparableHalfWideU8 => (4, 3),
+        let (pieces, blocks, pixels) = match self {
+            Kernel::SeparableHalfU8 => (2, 2, false),
+            Kernel::SeparableHalfWideU8 => (4, 3, false),
+            Kernel::SeparablePixelsU8 => (2, 2, true),
+            Kernel::SeparablePixelsWideU8 => (4, 3, true),
             _ => return None,
         };
-        Some(Reach { pieces, blocks })
+        Some(Reach {
+            pieces,
+            blocks,
+            pixels,
+        })
+    }
+
+    /// Whether it takes jobs of pixels of four channels alone, of which at most three are filtered.
+    pub fn takes_three_of_four(self) -> bool {
+        self.halves().is_some_and(|reach| reach.pixels)
     }
 }

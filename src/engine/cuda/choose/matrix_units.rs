@@ -3,7 +3,7 @@
 use crate::engine::cuda::abi::band::{Bands, Samples, quotients_decide};
 use crate::engine::cuda::abi::halves::{self, MOST_GAIN};
 use crate::engine::cuda::abi::matrix::{self, MATRIX_SUM};
-use crate::engine::cuda::abi::{Kernel, Needs};
+use crate::engine::cuda::abi::{Kernel, MAX_CHANNELS, Needs};
 use crate::engine::cuda::choose::{Capability, edge_is_code, is_in_rows, radius};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
@@ -66,10 +66,19 @@ pub fn by_halves(
         let most = kernel.halves().map(|reach| reach.samples(channels));
         most.is_some_and(|(across, down)| rx <= across && ry <= down)
     };
-    [Kernel::SeparableHalfU8, Kernel::SeparableHalfWideU8]
-        .into_iter()
+    let kernels = match is_three_of_four(job) {
+        true => [Kernel::SeparablePixelsU8, Kernel::SeparablePixelsWideU8],
+        false => [Kernel::SeparableHalfU8, Kernel::SeparableHalfWideU8],
+    };
+    (kernels.into_iter())
         .find(reaches)
         .filter(|kernel| can && capability >= kernel.module().needed_capability())
+}
+
+/// Whether `job`, which lies in rows, has pixels of four channels, not all of which are filtered.
+pub fn is_three_of_four(job: &Job) -> bool {
+    let is_filtered = |action: &Action| matches!(action, Action::Filter { .. });
+    channels_in_rows(job) == MAX_CHANNELS && !job.actions.iter().all(is_filtered)
 }
 
 /// The kernel on the matrix units that computes `job`, if it is not separable and its weights have few digits.

@@ -133,7 +133,7 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let few = jobs.iter().all(|job| job.channel_count <= channels);
             unless(few, "so many channels");
         }
-        SeparableHalfU8 | SeparableHalfWideU8 => {
+        SeparableHalfU8 | SeparableHalfWideU8 | SeparablePixelsU8 | SeparablePixelsWideU8 => {
             let reach = kernel
                 .halves()
                 .expect("such a kernel says how far it reaches");
@@ -143,6 +143,12 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
                 radius.0 <= across && radius.1 <= down
             });
             unless(within, &format!("a radius of {radius:?}"));
+            let is_filtered = |channel: &&Channel| channel.action == action::FILTER;
+            let three_of_four = jobs.iter().all(|job| {
+                job.channel_count == 4 && job.channels.iter().filter(is_filtered).count() < 4
+            });
+            let all = kernel.takes_three_of_four();
+            unless(!all || three_of_four, "other than three of four channels");
             unless(filter.is_separable(), "kernels of other ranks");
             unless(filter.kernel_count() == 1, "magnitudes");
             unless(!needs.premultiplied, "premultiplication");

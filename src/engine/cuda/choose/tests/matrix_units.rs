@@ -1,6 +1,7 @@
 //! Kernels on the matrix units.
 
 use super::*;
+use spec::Alpha;
 
 #[test]
 fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
@@ -172,10 +173,25 @@ fn rounded_weights_are_for_separable_kernels_of_bytes() {
     };
     assert_eq!(ampere(Format::Gray8, &of(Gauss7)), [SeparableHalfU8]);
     assert_eq!(ampere(Format::Nv12, &gauss(7)), [SeparableHalfU8; 2]);
-    for format in [Format::Rgba, Format::Rgb] {
-        assert_eq!(ampere(format, &gauss(8)), [SeparableHalfU8]);
-        assert_eq!(ampere(format, &gauss(9)), [SeparableHalfWideU8]);
-        assert_eq!(ampere(format, &gauss(16)), [SeparableHalfWideU8]);
+    let with_alpha = |radius| FilterSpec {
+        alpha: Alpha::Filter,
+        ..gauss(radius)
+    };
+    for (format, spec) in [
+        (Format::Rgb, &gauss as &dyn Fn(u32) -> FilterSpec),
+        (Format::Rgba, &with_alpha),
+    ] {
+        assert_eq!(ampere(format, &spec(8)), [SeparableHalfU8]);
+        assert_eq!(ampere(format, &spec(9)), [SeparableHalfWideU8]);
+        assert_eq!(ampere(format, &spec(16)), [SeparableHalfWideU8]);
+        assert_eq!(ampere(format, &spec(17)), [SeparableWideU8]);
+    }
+    // Three of four channels.
+    for format in [Format::Rgba, Format::Argb, Format::Xrgb] {
+        assert_eq!(ampere(format, &of(Gauss7)), [SeparablePixelsU8]);
+        assert_eq!(ampere(format, &gauss(8)), [SeparablePixelsU8]);
+        assert_eq!(ampere(format, &gauss(9)), [SeparablePixelsWideU8]);
+        assert_eq!(ampere(format, &gauss(16)), [SeparablePixelsWideU8]);
         assert_eq!(ampere(format, &gauss(17)), [SeparableWideU8]);
     }
     // Half the taps on half the grid.
