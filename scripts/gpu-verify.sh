@@ -153,8 +153,12 @@ part_sanitizer() {
   # This follows every access to shared memory, and takes minutes for large windows.
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large exact::whole_numbers full:: exact::gauss5 exact::gauss9 exact::box5 &
   [ -n "$together" ] || wait
-  sanitize "$found" racecheck racecheck halves:: slabs:: exact::gauss3 exact::gauss7 exact::emboss exact::scharr \
-    edges::rows_of_any_length_of_words edges::rows_of_any_length_of_means exact::sums_of_outer_products &
+  sanitize "$found" racecheck racecheck-halves halves:: exact::gauss3 exact::emboss &
+  [ -n "$together" ] || wait
+  sanitize "$found" racecheck racecheck-slabs slabs:: exact::gauss7 &
+  [ -n "$together" ] || wait
+  sanitize "$found" racecheck racecheck-edges exact::scharr edges::rows_of_any_length_of_words \
+    edges::rows_of_any_length_of_means exact::sums_of_outer_products &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-bilateral exact::bilateral &
   [ -n "$together" ] || wait
