@@ -289,7 +289,7 @@ typedef struct CudaconvDirect3Launch {
      * start from -128 times that of the weights. */
     cudaconv_u32 scale;
     cudaconv_u32 start;
-    cudaconv_u32 weights[2][9]; /* three rows of three; the same whole numbers of a magnitude */
+    cudaconv_u32 weights[2][9]; /* three rows of three; those of a magnitude are whole numbers, not times 2^11 */
     CudaconvDirect3Plane planes[CUDACONV_JOBS];
 } CudaconvDirect3Launch;
 CUDACONV_LAYOUT(CudaconvDirect3Launch, 1072, planes, 112);

@@ -5,8 +5,8 @@
 // whole numbers of such units, which float16 holds exactly up to 2048; then the order of additions is free and the sums
 // are those of the canonical evaluation. Sums start from -128 times the sum of all weights, so that each weight adds
 // 128 times its magnitude at most, whether its product is there yet or not: weights whose magnitudes sum to 16 keep to
-// 2048. They come times 2^11, which makes a sum's product with another float16 a result; what is between 128 and a
-// channel's zero level is made up for there.
+// 2048. Weights come times 2^11, so that sums are normal float16, in units of 2^-13, and so is what they are multiplied by for
+// a result, 2^13 / divisor; what is between 128 and a channel's zero level is made up for there.
 //
 // Bytes: each sample read once and written once. On an H200 a plain copy by such threads takes 3.8 µs for 1080p GRAY8 and
 // 6.7 for RGBA, and 2.5 and 4.2 when it is the same frame again and again; the launch alone 1.7 to 2.6.

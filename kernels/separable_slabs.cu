@@ -330,8 +330,8 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     const int pixels = channels == 3 ? pixels_of(3) : THREADS / channels;
     const int y0 = (blockIdx.y - job.first_tile_row) * frame.tile_height;
     const int rows = min(static_cast<int>(frame.tile_height), static_cast<int>(job.height) - y0);
-    // Where the job's weights begin, with a line of fours. Kernels of many taps or of several radii have no registers for
-    // addresses that are not known beforehand.
+    // Where the job's weights begin, with a line of fours, in kernels that `Kernel::takes_filters_of_jobs` names. Those of
+    // many taps or of several radii have no registers for addresses that are not known beforehand.
     constexpr bool OF_JOBS = count_of(R()) == 1 && R::LARGEST <= 8 && COUNT == 1 && !IS_422;
     const u32 first = OF_JOBS ? launch.kernels[job.joint].first / 4 * 4 : 0;
     const float* weights = launch.inline_weights + first;

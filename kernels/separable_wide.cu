@@ -82,7 +82,7 @@ struct Source {
     cudaconv_u64 input, output;
     cudaconv_u64 pixels;  // of its first pixel, of which `step` bytes are one
     u32 input_stride, output_stride, step;
-    u32 words;            // of RUN pixels, which are read at once; 0 if samples are read one by one
+    u32 words;            // that RUN pixels are, which are read at once: 2, 3, 4 or 8; 0 if samples are read one by one
     u32 select[3];        // which bytes of these words are the samples
     float base;           // what is subtracted of code values and WHOLE: the zero level, if that is a whole number
     float zero, offset, beyond;

@@ -280,7 +280,8 @@ struct Ring {
             for (at += thread % Shape::COPIERS; at < end; at += Shape::COPIERS) {
                 if (at < 0) continue;
                 const int position = shared.beside[side * BESIDE + at - first], source = begin + position;
-                // Chroma of the last pixel of packed 4:2:2 of odd width.
+                // What is copied on the left of a tile is there as far as any byte beside the picture needs. Chroma of the last
+                // pixel of packed 4:2:2 of odd width stands for itself.
                 if (position != BEYOND && source == at) continue;
                 u8 code;
                 if (position == BEYOND) code = tile.codes_beyond() >> 8 * ((at - begin) & 3);

@@ -203,8 +203,11 @@ fn apart(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
 
 /// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
 pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
+    // What is done with a word is told by its place among two.
+    let as_words = kernel != Kernel::BoxU16 || job.group.channels.len() <= 2;
     (!kernel.takes_whole_rows() || is_in_rows(layout, job))
         && (!kernel.takes_three_of_four() || is_three_of_four(job))
+        && as_words
 }
 
 /// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is

@@ -58,7 +58,7 @@ fn others(job: &Job) -> usize {
 
 /// Of an H200: the heights of tiles are for it.
 const MULTIPROCESSORS: u32 = 132;
-/// Dynamic shared memory that every device grants a block without being asked.
+/// Shared memory that every device grants a block without being asked, static and dynamic.
 const SHARED_BYTES: usize = 48 * 1024;
 
 /// Tiles that cover a row of `job`.
@@ -79,8 +79,28 @@ pub(super) fn tiles_across(kernel: Kernel, job: &Job, radius: (usize, usize)) ->
     }
 }
 
-/// Words of 16 bits for each column and row of the largest tile of the bilaterals, which are not dynamic.
-const POSITIONS: usize = 32 + 2 * MAX_RADIUS;
+/// Static shared memory of a block, in bytes, of a kernel that has dynamic memory as well.
+pub(super) fn static_bytes(kernel: Kernel) -> usize {
+    use Kernel::*;
+    match kernel {
+        // Words of 16 bits for each column and row of the largest tile.
+        BilateralTileU8
+        | BilateralTileU16
+        | BilateralPremultipliedU8
+        | BilateralPremultipliedU16
+        | BilateralJointU8
+        | BilateralJointWideU8
+        | BilateralSingleU16 => 2 * 2 * (32 + 2 * MAX_RADIUS),
+        BilateralFastU8
+        | BilateralFastLowU8
+        | BilateralFastLowestU8
+        | BilateralFastU16
+        | BilateralFastLowU16
+        | BilateralFastLowestU16 => 32,
+        SeparableWideU8 | SeparableWideU16 => 144,
+        _ => 0,
+    }
+}
 
 /// Words of shared memory of a block of the bilateral by levels, with samples of `bytes`.
 fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
@@ -97,8 +117,8 @@ fn by_levels(height: usize, radius: (usize, usize), bytes: usize) -> usize {
     // Of eight rows, in the window of 16 outputs and in the tile.
     let groups_down = 2 + radius.1.div_ceil(4);
     let groups = height / 8 + groups_down - 2;
-    // The sums across, the samples, the weights across and down; and what is not dynamic.
-    512 * groups + 8 * groups * pitch * bytes / 4 + 64 * (10 + groups_down) + 16
+    // The sums across, the samples, the weights across and down.
+    512 * groups + 8 * groups * pitch * bytes / 4 + 64 * (10 + groups_down)
 }
 
 /// Dynamic shared memory of a block, in bytes, for tiles of `height` rows.
@@ -146,13 +166,13 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
             band + 64 * rows_read
         }
         SeparableWideU8 | SeparableWideU16 => wide::shared_floats(radius),
-        BilateralTileU8 | BilateralPremultipliedU8 => POSITIONS + (32 + 2 * radius.0) * rows,
+        BilateralTileU8 | BilateralPremultipliedU8 => (32 + 2 * radius.0) * rows,
         BilateralTileU16 | BilateralPremultipliedU16 => {
             let several = needs.joint || needs.premultiplied;
-            POSITIONS + (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
+            (32 + 2 * radius.0) * rows * if several { 2 } else { 1 }
         }
         // Channels apart.
-        BilateralJointU8 => POSITIONS + 4 * (32 + 2 * 8) * (height + 2 * 8),
+        BilateralJointU8 => 4 * (32 + 2 * 8) * (height + 2 * 8),
         BilateralJointWideU8 | BilateralSingleU16 => {
             // Rows of a thread.
             let of_thread = height / 4;
@@ -162,7 +182,7 @@ fn shared_bytes(kernel: Kernel, height: usize, radius: (usize, usize), needs: Ne
                 BilateralSingleU16 if near => (32 + 2 * 8) * (height + 2 * 8),
                 _ => (32 + 2 * radius.0) * rows,
             };
-            POSITIONS + exponents + tile
+            exponents + tile
         }
         BilateralFastU8 | BilateralFastLowU8 | BilateralFastLowestU8 => {
             by_levels(height, radius, size_of::<u8>())
@@ -186,8 +206,10 @@ impl Kernel {
         let heights = || -> Vec<u32> { jobs.iter().map(|job| job.height).collect() };
         let slots = |blocks: u32| blocks * MULTIPROCESSORS;
         match self.describe().rows {
-            First(heights) => (heights.iter().copied())
-                .find(|&height| shared_bytes(self, height as usize, radius, needs) <= SHARED_BYTES),
+            First(heights) => (heights.iter().copied()).find(|&height| {
+                let dynamic = shared_bytes(self, height as usize, radius, needs);
+                dynamic + static_bytes(self) <= SHARED_BYTES
+            }),
             Below => (radius.0.max(radius.1) <= fourier::MOST_RADIUS)
                 .then(|| (fourier::SIDE - 2 * radius.1) as u32),
             Strips(blocks) => {

@@ -330,17 +330,41 @@ fn tiles_cover_every_job_once() {
 
 #[test]
 fn launches_are_within_what_every_device_grants() {
+    let plain = frame(&[(16384, 16384); MAX_JOBS]);
+    let mut several = plain;
+    for job in &mut several.jobs {
+        (job.joint, job.alpha) = (1, 0);
+    }
     for kernel in Kernel::ALL {
-        let mut frame = frame(&[(16384, 16384); MAX_JOBS]);
-        for radius in 0..=MAX_RADIUS {
-            if !kernel.fits((radius, radius), Needs::default()) {
+        for (mut frame, radius) in (0..=MAX_RADIUS).flat_map(|r| [(plain, r), (several, r)]) {
+            if !kernel.fits((radius, radius), Needs::of(&frame.jobs)) {
                 continue;
             }
             let geometry = kernel.place(&mut frame, (radius, radius));
             assert!(geometry.grid.y <= 65535, "{kernel:?}: {geometry:?}");
             assert!(geometry.block.x * geometry.block.y <= 1024);
-            assert!(geometry.shared_bytes <= 48 * 1024, "{kernel:?} {radius}");
+            let shared = geometry.shared_bytes as usize + geometry::static_bytes(kernel);
+            assert!(shared <= 48 * 1024, "{kernel:?} {radius}");
         }
+    }
+}
+
+/// Against what the assembler reports.
+#[test]
+fn static_shared_memory_is_what_kernels_have() {
+    const TABLE: &str = include_str!("../../../../tests/gpu/resources.txt");
+    for kernel in Kernel::ALL {
+        let line =
+            (TABLE.lines()).find(|line| line.split_whitespace().next() == Some(kernel.name()));
+        let columns = line.map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let reported = columns.unwrap_or_else(|| panic!("{} is not in the table", kernel.name()));
+        let bytes: usize = reported[reported.len() - 1].parse().expect("a number");
+        let dynamic = (kernel.place(&mut frame(&[(64, 64)]), (1, 1))).shared_bytes > 0;
+        assert_eq!(
+            if dynamic { bytes } else { 0 },
+            geometry::static_bytes(kernel),
+            "{kernel:?}"
+        );
     }
 }
 
