@@ -259,7 +259,7 @@ fn engine_properties() -> Vec<glib::ParamSpec> {
             .mutable_ready()
             .build(),
         glib::ParamSpecInt::builder("cuda-device-id")
-            .blurb("Index of the CUDA device; -1 = the device of the neighbours' CUDA context, else the one with the fewest instances in this process. Without meaning on the CPU")
+            .blurb("Index of the CUDA device; -1 = the one with the fewest instances in this process. Without meaning on the CPU")
             .minimum(-1)
             .default_value(-1)
             .mutable_ready()

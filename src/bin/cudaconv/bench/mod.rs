@@ -88,7 +88,7 @@ fn ladder_command() -> Command {
             Arg::new("size")
                 .long("size")
                 .value_name("WIDTHxHEIGHT")
-                .help("Size of all pictures [default: 1920x1080, and 640x480 for the bilateral]")
+                .help("Size of all pictures [default: 1920x1080, for the bilateral 640x480 as well]")
                 .value_parser(TestClip::parse_size),
         )
         .arg(
