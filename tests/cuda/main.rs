@@ -56,6 +56,8 @@ mod engine_levels;
 mod engine_memory;
 #[path = "../gpu/slabs.rs"]
 mod engine_slabs;
+#[path = "../gpu/smallest.rs"]
+mod engine_smallest;
 
 #[path = "../element/callbacks.rs"]
 mod callbacks;

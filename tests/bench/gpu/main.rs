@@ -77,12 +77,7 @@ fn launch(engine: &CudaEngine, words: &[String]) {
     };
     let side = |word: &String| word.parse().expect("a number of pixels");
     let layout = layout(format, side(width), side(height));
-    let plan = Plan::new(
-        &filter(name),
-        &layout,
-        &gstcudaconv::engine::cuda::ABILITIES,
-    );
-    let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+    let time = engine.time_kernels(&plan(&filter(name), &layout));
     let time = time.unwrap_or_else(|error| panic!("{error}"));
     println!(
         "{name} {format} {width}x{height}: {:.1} us",
@@ -150,6 +145,12 @@ fn filter(name: &str) -> FilterSpec {
 fn layout(format: &str, width: u32, height: u32) -> Arc<Layout> {
     let info = gst_video::VideoInfo::from_caps(&line::caps(format, width, height));
     Arc::new(Layout::new(&info.expect("caps of video")).expect("a format"))
+}
+
+/// The plan of a filter that the GPU can compute.
+fn plan(spec: &FilterSpec, layout: &Arc<Layout>) -> Arc<Plan> {
+    let plan = Plan::new(spec, layout, &gstcudaconv::engine::cuda::ABILITIES);
+    Arc::new(plan.expect("a plan"))
 }
 
 /// Bytes of the pixels of a frame.
@@ -262,8 +263,7 @@ fn large_kernels(engine: &CudaEngine, figures: &mut Figures) {
                     method,
                     ..spec.clone()
                 };
-                let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
-                let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+                let time = engine.time_kernels(&plan(&spec, &layout));
                 figures.add(
                     format!("kernel/{name}/{}/{format}/1920x1080", method.nick()),
                     microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
@@ -285,8 +285,7 @@ fn other_formats(engine: &CudaEngine, figures: &mut Figures) {
     let auto = |figures: &mut Figures, name: &str, spec: &FilterSpec, format: &str, height: u32| {
         let layout = layout(format, height * 16 / 9, height);
         let floor = engine.time_device_copy(Caches::Cold, bytes(&layout));
-        let plan = Plan::new(spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
-        let time = engine.time_kernels(&Arc::new(plan.expect("a plan")));
+        let time = engine.time_kernels(&plan(spec, &layout));
         figures.add(
             format!("kernel/{name}/auto/{format}/{}x{height}", layout.width),
             microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
@@ -341,12 +340,7 @@ fn warm_caches(engine: &CudaEngine, figures: &mut Figures) {
         let floor = engine.time_device_copy(Caches::Warm, bytes(&layout));
         let floor = floor.unwrap_or_else(|error| panic!("{error}"));
         for name in names {
-            let plan = Plan::new(
-                &filter(name),
-                &layout,
-                &gstcudaconv::engine::cuda::ABILITIES,
-            );
-            let plan = Arc::new(plan.expect("a plan"));
+            let plan = plan(&filter(name), &layout);
             let time = engine.time_kernels_on(Picture::Noise, Caches::Warm, &plan);
             figures.add(
                 format!("kernel-warm/{name}/auto/{format}/{width}x{height}"),
@@ -366,12 +360,8 @@ fn in_doubt(engine: &CudaEngine, figures: &mut Figures) {
             bias: 0.5,
             ..filter(name)
         };
-        let plan = Plan::new(&spec, &layout, &gstcudaconv::engine::cuda::ABILITIES);
-        let time = engine.time_kernels_on(
-            Picture::Level(0),
-            Caches::Cold,
-            &Arc::new(plan.expect("a plan")),
-        );
+        let plan = plan(&spec, &layout);
+        let time = engine.time_kernels_on(Picture::Level(0), Caches::Cold, &plan);
         figures.add(
             format!("kernel/{name}/auto-all-midway/GRAY8/1920x1080"),
             microseconds(time.unwrap_or_else(|error| panic!("{error}"))),
