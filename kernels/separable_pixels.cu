@@ -130,7 +130,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
         shared.first[colour][threadIdx.x % 4] = 1024.0f + (channel.offset - channel.zero * sum);
     }
     u32 first_at = shared_address(shared.first);
-    keep(first_at), keep(filtered);
+    keep(first_at), keep(filtered), keep(copied), keep(filled);
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
     const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
@@ -142,13 +142,13 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
     int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
     u32 out_step = STEP * tile.first.output_stride, out_lines = GROUP * tile.first.output_stride;
     cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
-    keep(out_step);
+    keep(out_step), keep(left);
     // The bytes above them, if they were in the first rows of a slot.
     const u32 bytes = shared_address(shared.staged.bytes) + warp * Own::BYTES;
     u32 own_at = bytes + out_row * Own::PITCH + (Own::BESIDE + lane() % 4) * PIECE;
     u32 read_at = bytes + lane() % GROUP * Own::PITCH + lane() / GROUP * PIECE, slot = 0, before = 0;
     int rounds = tile.steps + BLOCKS - 1;
-    keep(read_at), keep(rounds);
+    keep(read_at), keep(rounds), keep(own_at);
 
     // --- Steps
     // Sums down that are not complete, the next ones first: of 16 rows, and the first and the second half of 16 pixels.
@@ -270,5 +270,5 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 SEPARABLE_PIXELS(separable_pixels_u8, 2, 4)
 #endif
 #ifdef SEPARABLE_PIXELS_WIDE_U8
-SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 3)
+SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 4)
 #endif
