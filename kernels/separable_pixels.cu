@@ -130,7 +130,9 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
         shared.first[colour][threadIdx.x % 4] = 1024.0f + (channel.offset - channel.zero * sum);
     }
     u32 first_at = shared_address(shared.first);
-    keep(first_at), keep(filtered), keep(copied), keep(filled);
+    keep(first_at), keep(filtered);
+    // Of more sums there is no room for them.
+    if (BLOCKS == 2) keep(copied), keep(filled);
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
     const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
@@ -228,7 +230,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
                 const int row = STEP - Own::ABOVE + k * GROUP;
                 const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot));
                 beside[k][0] = own.x, beside[k][1] = own.y, beside[k][2] = own.z, beside[k][3] = own.w;
-                if (filled) {
+                if ((filtered | copied) != ~0u) {
 #pragma unroll
                     for (int p = 0; p < 4; ++p) beside[k][p] = (beside[k][p] & copied) | filled;
                 }
