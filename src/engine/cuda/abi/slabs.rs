@@ -262,19 +262,20 @@ mod tests {
     /// Those that were fastest on an H200, but for NV12: 48 with eight blocks a multiprocessor, by less than 1 %.
     #[test]
     fn tiles_are_as_high_as_was_fastest() {
+        let of = |blocks: u32, planes: &[(u32, u32)]| {
+            let columns: Vec<u32> = planes.iter().map(|plane| plane.0.div_ceil(128)).collect();
+            let heights: Vec<u32> = planes.iter().map(|plane| plane.1).collect();
+            tile_height(&columns, &heights, blocks * 132)
+        };
         for (blocks, nv12) in [(6, 48), (7, 48), (8, 32)] {
-            let of = |planes: &[(u32, u32)]| {
-                let columns: Vec<u32> = planes.iter().map(|plane| plane.0.div_ceil(128)).collect();
-                let heights: Vec<u32> = planes.iter().map(|plane| plane.1).collect();
-                tile_height(&columns, &heights, blocks * 132)
-            };
-            assert_eq!(of(&[(640, 480)]), 16);
-            assert_eq!(of(&[(1920, 1080)]), 32);
-            assert_eq!(of(&[(1920, 1080), (1920, 540)]), nv12);
-            assert_eq!(of(&[(4 * 1920, 1080)]), 96);
-            assert_eq!(of(&[(3840, 2160)]), 96);
-            assert_eq!(of(&[(3840, 2160), (3840, 1080)]), 144);
-            assert_eq!(of(&[(4 * 3840, 2160)]), 144);
+            assert_eq!(of(blocks, &[(640, 480)]), 16);
+            assert_eq!(of(blocks, &[(1920, 1080)]), 32);
+            assert_eq!(of(blocks, &[(1920, 1080), (1920, 540)]), nv12);
+            assert_eq!(of(blocks, &[(4 * 1920, 1080)]), 96);
+            assert_eq!(of(blocks, &[(3840, 2160)]), 96);
+            assert_eq!(of(blocks, &[(4 * 3840, 2160)]), 144);
         }
+        // Of P010.
+        assert_eq!(of(6, &[(3840, 2160), (3840, 1080)]), 144);
     }
 }
