@@ -131,6 +131,8 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
     }
     u32 first_at = shared_address(shared.first);
     keep(first_at), keep(filtered);
+    // Of more sums there is no room for them.
+    if (BLOCKS == 2) keep(copied), keep(filled);
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
     const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
@@ -142,13 +144,13 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
     int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
     u32 out_step = STEP * tile.first.output_stride, out_lines = GROUP * tile.first.output_stride;
     cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
-    keep(out_step);
+    keep(out_step), keep(left);
     // The bytes above them, if they were in the first rows of a slot.
     const u32 bytes = shared_address(shared.staged.bytes) + warp * Own::BYTES;
     u32 own_at = bytes + out_row * Own::PITCH + (Own::BESIDE + lane() % 4) * PIECE;
     u32 read_at = bytes + lane() % GROUP * Own::PITCH + lane() / GROUP * PIECE, slot = 0, before = 0;
     int rounds = tile.steps + BLOCKS - 1;
-    keep(read_at), keep(rounds);
+    keep(read_at), keep(rounds), keep(own_at);
 
     // --- Steps
     // Sums down that are not complete, the next ones first: of 16 rows, and the first and the second half of 16 pixels.
@@ -228,7 +230,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
                 const int row = STEP - Own::ABOVE + k * GROUP;
                 const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot));
                 beside[k][0] = own.x, beside[k][1] = own.y, beside[k][2] = own.z, beside[k][3] = own.w;
-                if (filled) {
+                if ((filtered | copied) != ~0u) {
 #pragma unroll
                     for (int p = 0; p < 4; ++p) beside[k][p] = (beside[k][p] & copied) | filled;
                 }
@@ -270,5 +272,5 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 SEPARABLE_PIXELS(separable_pixels_u8, 2, 4)
 #endif
 #ifdef SEPARABLE_PIXELS_WIDE_U8
-SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 3)
+SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 4)
 #endif

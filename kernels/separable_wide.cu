@@ -213,7 +213,8 @@ struct Slab {
     __device__ __forceinline__ void load() const {
         const bool whole = source.words != 0 && x() >= 0 && x() + RUN <= static_cast<int>(job.width);
         const bool reads = loads() && whole;
-        int position = y + lane();
+        // Rows below all that results are made of are the last of these again.
+        int position = min(y + lane(), tile.y + tile.rows - 1 + tile.radius_y);
         if (y < 0 || y + ROWS > static_cast<int>(job.height))
             position = border_position(frame.border, position, job.height);
         load_runs(reads, position);

@@ -155,12 +155,19 @@ struct Ring {
     // Bytes on either side of a tile's, and with the last two of a row whose last sample of luma has no other beside it.
     static constexpr int BESIDE = Shape::BESIDE * PIECE, BOTH_SIDES = 2 * BESIDE + 2;
 
+    // A byte of a row of the tile, or -1; and the one of it that stands for it, or, where that is not in the tile, -2 less its
+    // place in the picture's row, or BEYOND.
+    struct Beside {
+        int at, source;
+    };
     struct Shared {
         alignas(128) u8 bytes[Shape::RING];
-        // Of tiles at an edge alone: the rows that stand for those of the tile, counted from `ABOVE` rows above it, and the bytes of
-        // a row that stand for those before it and for those behind it; or BEYOND.
-        int rows[MOST_ROWS];
-        int beside[BOTH_SIDES];
+        // Of tiles at an edge alone. The rows that stand for those of the tile, counted from `ABOVE` rows above it, or BEYOND: also
+        // where none is needed.
+        short rows[MOST_ROWS];
+        // Bytes beside the picture's rows, first those before them, `reach_x`, then those behind; and which of them are read here.
+        Beside beside[BOTH_SIDES];
+        int first, end;
     };
     enum { BESIDE_ROWS = 1, BESIDE_PICTURE = 2 };
 
@@ -197,10 +204,14 @@ struct Ring {
 
     // What stands for the rows and bytes beyond the edge.
     __device__ __forceinline__ void find_positions(const Tile<Shape>& tile) {
+        const int reach = tile.reach_x, sides = 2 * reach + tile.row_bytes - tile.inside;
+        // Where the picture's byte 0 is in a row of the tile.
+        const int begin = BESIDE - tile.x0;
+        // Bytes of a row of the tile that are copied.
+        const int first = (Shape::BESIDE - tile.beside) * PIECE, end = Shape::ROW - first;
 #pragma unroll 1
-        for (int at = threadIdx.x; at < MOST_ROWS + BOTH_SIDES; at += THREADS) {
-            const bool is_row = at < MOST_ROWS;
-            const int side = at - MOST_ROWS, byte = side < BESIDE ? side - BESIDE : tile.inside + side - BESIDE;
+        for (int at = threadIdx.x; at < sides + tile.steps * STEP + 2 * Shape::ABOVE; at += THREADS) {
+            const int row = at - sides, byte = at < reach ? at - reach : tile.inside + at - reach;
             // Samples of a row, and bytes from one to the next.
             int samples = tile.job.width, step = tile.channels;
             if (tile.is_422()) {
@@ -209,12 +220,25 @@ struct Ring {
             }
             // Floor division: there are at most `BESIDE` pixels before the row.
             const int from_0 = byte + step * BESIDE, pixel = (step == 3 ? from_0 / 3 : from_0 >> step / 2) - BESIDE;
-            const int own = is_row ? tile.y0 - Shape::ABOVE + at : pixel;
-            const int position = border_position(tile.frame.border, own, is_row ? tile.height : samples);
-            const bool is_byte = !is_row && position != BEYOND;
-            (is_row ? shared.rows[at] : shared.beside[side]) = is_byte ? position * step + byte - pixel * step : position;
+            const bool is_row = row >= 0;
+            const int position = border_position(tile.frame.border, is_row ? tile.y0 - Shape::ABOVE + row : pixel,
+                                                 is_row ? tile.height : samples);
+            if (is_row) {
+                shared.rows[row] = row >= tile.first_row && row < tile.end_row ? position : BEYOND;
+                continue;
+            }
+            // Chroma of the last pixel of packed 4:2:2 of odd width is behind luma, and there.
+            const bool is_there = pixel >= 0 && pixel < samples;
+            const int own = position * step + byte - pixel * step, in_tile = begin + own;
+            const bool is_near = in_tile >= first && in_tile < end;
+            shared.beside[at] = {is_there ? -1 : begin + byte, position == BEYOND ? BEYOND : is_near ? in_tile : -2 - own};
         }
-        __syncthreads();
+        if (threadIdx.x == 0) {
+            shared.first = begin > 0 ? 0 : reach;
+            shared.end = begin + tile.inside < Shape::ROW ? sides : reach;
+        }
+        // What else there is is first read behind a barrier.
+        if (edges & BESIDE_PICTURE) __syncthreads();
     }
 
     // The tile once more, of values that the compiler does not know to be the same: so that tiles inside the picture need no
@@ -264,31 +288,22 @@ struct Ring {
 
     // Bytes beside the picture's rows.
     __device__ __forceinline__ void fill_beside(int step, u32 in) {
-        const Tile<Shape> tile = tile_again();
-        const int thread = again(threadIdx.x), step_row = thread / Shape::COPIERS, tile_row = step * STEP + step_row;
-        const int y = shared.rows[tile_row];
-        if (y == BEYOND || tile_row < tile.first_row || tile_row >= tile.end_row) return;
-        // Where the picture's byte 0 is in a row of the tile.
-        const int begin = BESIDE - tile.x0, behind = begin + tile.inside;
+        const int thread = again(threadIdx.x), step_row = thread / Shape::COPIERS, y = shared.rows[step * STEP + step_row];
+        if (y == BEYOND) return;
         u8* const bytes = shared.bytes + in + step_row * Shape::PITCH;
+        const int end = shared.end;
 #pragma unroll 1
-        for (int side = 0; side < 2; ++side) {
-            const int first = side == 0 ? begin - BESIDE : behind;
-            int at = side == 0 ? begin - tile.reach_x : behind;
-            const int end = side == 0 ? begin : min(begin + tile.row_bytes + tile.reach_x, Shape::ROW);
-#pragma unroll 1
-            for (at += thread % Shape::COPIERS; at < end; at += Shape::COPIERS) {
-                if (at < 0) continue;
-                const int position = shared.beside[side * BESIDE + at - first], source = begin + position;
-                // What is copied on the left of a tile is there as far as any byte beside the picture needs. Chroma of the last
-                // pixel of packed 4:2:2 of odd width stands for itself.
-                if (position != BEYOND && source == at) continue;
-                u8 code;
-                if (position == BEYOND) code = tile.codes_beyond() >> 8 * ((at - begin) & 3);
-                else if (source >= 0 && source < Shape::ROW - (Shape::BESIDE - tile.beside) * PIECE) code = bytes[source];
-                else code = read_sample<u8>(tile.first.input + static_cast<cudaconv_u64>(y) * tile.first.input_stride + position);
-                bytes[at] = code;
-            }
+        for (int index = shared.first + thread % Shape::COPIERS; index < end; index += Shape::COPIERS) {
+            const Beside beside = shared.beside[index];
+            if (static_cast<u32>(beside.at) < Shape::ROW) bytes[beside.at] = beside.source >= 0 ? bytes[beside.source] : code_of(beside, y);
         }
+    }
+
+    // The code of a byte that is not in the tile.
+    __device__ __forceinline__ u8 code_of(Beside beside, int y) {
+        const Tile<Shape> tile = tile_again();
+        const int byte = beside.at + tile.x0 - BESIDE;
+        if (beside.source == BEYOND) return tile.codes_beyond() >> 8 * (byte & 3);
+        return read_sample<u8>(tile.first.input + static_cast<cudaconv_u64>(y) * tile.first.input_stride + (-2 - beside.source));
     }
 };

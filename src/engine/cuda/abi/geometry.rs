@@ -224,13 +224,14 @@ impl Kernel {
             Staged(blocks) => Some(halves::tile_height(&columns(), &heights(), slots(blocks))),
             Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), slots(blocks))),
             Rings(blocks) => {
-                let (columns, heights) = (columns(), heights());
-                Some(wide::tile_height(
-                    &columns,
-                    &heights,
-                    slots(blocks),
-                    radius.1,
-                ))
+                let filtered = |job: &Job| {
+                    let channels = &job.channels[..job.channel_count as usize];
+                    let filtered = (channels.iter()).filter(|c| c.action == action::FILTER);
+                    filtered.count() as u32
+                };
+                let columns = columns().into_iter().zip(jobs);
+                let columns: Vec<u32> = columns.map(|(c, job)| c * filtered(job)).collect();
+                Some(wide::tile_height(&columns, &heights(), slots(blocks)))
             }
         }
     }

@@ -88,28 +88,29 @@ pub(super) fn best_height(
     work: impl Fn(u32) -> f64,
 ) -> u32 {
     const HEIGHTS: [u32; 10] = [16, 32, 48, 64, 80, 96, 112, 128, 144, 208];
-    best_height_of(&HEIGHTS, columns, heights, slots, work)
+    best_height_of(&HEIGHTS, columns, heights, slots, |height, rounds| {
+        // A multiprocessor that is not full is faster, down to half the time.
+        let rounds = match rounds < 1.0 {
+            true => 0.5 + rounds / 2.0,
+            false => rounds.ceil(),
+        };
+        rounds * work(height)
+    })
 }
 
-/// The best of the heights `among`.
+/// The one of the heights `among` that takes the least `time`, which is that of blocks of a height that fill the GPU so
+/// many times.
 pub(super) fn best_height_of(
     among: &[u32],
     columns: &[u32],
     heights: &[u32],
     slots: u32,
-    work: impl Fn(u32) -> f64,
+    time: impl Fn(u32, f64) -> f64,
 ) -> u32 {
     let cost = |height: &u32| {
         let blocks = columns.iter().zip(heights);
         let blocks: u32 = blocks.map(|(c, rows)| c * rows.div_ceil(*height)).sum();
-        // A multiprocessor that is not full is faster, down to half the time.
-        let rounds = f64::from(blocks) / f64::from(slots);
-        let rounds = if rounds < 1.0 {
-            0.5 + rounds / 2.0
-        } else {
-            rounds.ceil()
-        };
-        rounds * work(*height)
+        time(*height, f64::from(blocks) / f64::from(slots))
     };
     let costs = among.iter().map(|height| (*height, cost(height)));
     let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));

@@ -319,7 +319,7 @@ kernels! {
     /// Of up to 17 + 17 taps, of jobs of four channels alone, of which at most three are filtered.
     SeparablePixelsU8 = "separable_pixels_u8", SeparablePixelsU8, Convolve, Halves, 128, OfRow(256), Staged(4);
     /// Of up to 33 + 33 taps.
-    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(3);
+    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(4);
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaiveU8, Bilateral, Device, 256, Samples(32), First(&[8]);
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaiveU16, Bilateral, Device, 256, Samples(32), First(&[8]);

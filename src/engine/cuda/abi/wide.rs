@@ -20,13 +20,13 @@ pub fn shared_floats(radius: (usize, usize)) -> usize {
     samples + sums + weights
 }
 
-/// Rows of a tile: with `columns` tiles across planes of such `heights`, of `slots` blocks that a GPU has room for at
-/// once, and a filter that reaches `radius` rows up and down. Horizontal sums of a slab take as long as vertical ones.
-pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32, radius: usize) -> u32 {
+/// Rows of a tile: with `columns` tiles across planes of such `heights`, each once for each channel that is filtered, as
+/// a block takes one after the other, of `slots` blocks that a GPU has room for at once. The rows around a tile take about
+/// half as long as a slab, and a multiprocessor that is not full as long as one that is.
+pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {
     const HEIGHTS: [u32; 6] = [32, 64, 96, 128, 160, 224];
-    let before = (2 * radius).div_ceil(ROWS) as f64;
-    best_height_of(&HEIGHTS, columns, heights, slots, |height| {
-        f64::from(2 * height / ROWS as u32) + before
+    best_height_of(&HEIGHTS, columns, heights, slots, |height, rounds| {
+        rounds.ceil() * (f64::from(height / ROWS as u32) + 0.5)
     })
 }
 
@@ -47,9 +47,18 @@ mod tests {
     #[test]
     fn tiles_are_as_high_as_fills_the_device() {
         const SLOTS: u32 = 4 * 132;
-        let of = |width: u32, height: u32| tile_height(&[width.div_ceil(64)], &[height], SLOTS, 32);
-        assert_eq!(of(640, 480), 32);
-        assert_eq!(of(1920, 1080), 64);
-        assert_eq!(of(3840, 2160), 128);
+        let of = |planes: &[(u32, u32, u32)]| {
+            let columns = planes.iter().map(|plane| plane.0.div_ceil(64) * plane.2);
+            let heights: Vec<u32> = planes.iter().map(|plane| plane.1).collect();
+            tile_height(&columns.collect::<Vec<u32>>(), &heights, SLOTS)
+        };
+        assert_eq!(of(&[(640, 480, 1)]), 32);
+        assert_eq!(of(&[(1920, 1080, 1)]), 64);
+        assert_eq!(of(&[(1920, 1080, 3)]), 64);
+        assert_eq!(of(&[(3840, 2160, 1)]), 128);
+        assert_eq!(of(&[(3840, 2160, 3)]), 128);
+        // Of NV12 and P010, in radii of 17 and of 32.
+        assert_eq!(of(&[(1920, 1080, 1), (960, 540, 2)]), 32);
+        assert_eq!(of(&[(3840, 2160, 1), (1920, 1080, 2)]), 128);
     }
 }
