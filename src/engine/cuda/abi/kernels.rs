@@ -1,6 +1,6 @@
 //! The kernels: one row of data each.
 
-use super::halves::Reach;
+use super::products::Reach;
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

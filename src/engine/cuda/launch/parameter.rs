@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::engine::cuda::abi::band::Samples;
-use crate::engine::cuda::abi::halves::{Matrices, Reach};
+use crate::engine::cuda::abi::halves::Matrices;
+use crate::engine::cuda::abi::products::Reach;
 use crate::engine::cuda::abi::{self, Form, Kernel, slabs};
 use crate::engine::cuda::choose;
 use crate::filter::fourier;
