@@ -30,12 +30,12 @@ use super::products::Reach;
 
 /// Words behind the matrices: see [`Split::table`].
 pub const CONSTANTS: usize = 8;
-/// The largest magnitude of offsets: with larger ones c would have fewer bits behind the point.
-pub const MOST_OFFSET: f32 = 255.0;
+/// The largest magnitude of offsets, and of what they are together with levels of 128.
+const MOST_LEVEL: f32 = 255.0;
 /// The unit of x, a float32 from 1024 to 2047.
 pub const UNIT: f64 = 1.0 / 8192.0;
-/// The largest window, in units: one in 128 results is in doubt.
-const MOST_WINDOW: f64 = 64.0;
+/// The largest window, in units: one in 1024 results is in doubt. With more, other kernels are as fast.
+const MOST_WINDOW: f64 = 8.0;
 
 /// The largest magnitude of H and V, and of the sum of those of one line.
 const MOST: f64 = 2048.0;
@@ -55,8 +55,9 @@ const LEAST: f64 = 1.0 / 16384.0;
 /// Products on the matrix units that make a sum, at most, and what each adds besides its terms: the sum so far and its own rounding.
 const PRODUCTS: f64 = 6.0;
 const BESIDES: f64 = 2.0;
-/// Scales that are tried.
-const SCALES: u32 = 512;
+/// Scales that are looked at, and of which the best are tried.
+const SCALES: u32 = 2048;
+const TRIED: usize = 32;
 /// What errors of errors may come to, to the first.
 const SECOND_ORDER: f64 = 1.001;
 
@@ -146,12 +147,21 @@ impl Parts {
     }
 }
 
-/// Scales on which the parts of `weights` may be small enough, the largest first.
-fn scales(weights: &[f32]) -> impl Iterator<Item = f64> {
+/// Scales, each made fit by `fit`, on which the parts of `weights` may be small enough, of which least is left of them.
+fn scales(weights: &[f32], fit: impl Fn(f64) -> f64) -> Vec<f64> {
     let magnitudes = || weights.iter().map(|weight| f64::from(weight.abs()));
-    let largest = magnitudes().fold(0.0, f64::max);
-    let scale = (MOST / largest).min(MOST_SUM / magnitudes().sum::<f64>());
-    (0..SCALES).map(move |number| scale * (1.0 - 0.5 * f64::from(number) / f64::from(SCALES)))
+    let most = magnitudes().fold(0.0, f64::max);
+    let largest = (MOST / most).min(MOST_SUM / magnitudes().sum::<f64>());
+    let left = |scale: f64| -> f64 {
+        let scaled = magnitudes().map(|weight| weight * scale);
+        scaled.map(|weight| (weight - weight.round()).abs()).sum()
+    };
+    let scale = |number| largest * (1.0 - 0.5 * f64::from(number) / f64::from(SCALES));
+    let scales = (0..SCALES).map(|number| fit(scale(number)));
+    let mut scales: Vec<(f64, f64)> = scales.map(|scale| (left(scale) / scale, scale)).collect();
+    scales.sort_by(|a, b| a.0.total_cmp(&b.0));
+    scales.truncate(TRIED);
+    scales.into_iter().map(|(_, scale)| scale).collect()
 }
 
 /// A separable kernel taken apart.
@@ -177,25 +187,28 @@ impl Split {
         if !can || halves::gain(across, down, divisor) > MOST_GAIN {
             return None;
         }
-        let weights = (across, down, divisor);
-        let least = |all: &mut dyn Iterator<Item = Split>| {
-            all.min_by(|a, b| a.error.total_cmp(&b.error))
-        };
         let sum: f64 = across.iter().map(|&weight| f64::from(weight)).sum();
         // Where the sum of those across is a whole number their low parts sum to 0.
         let to_whole = |scale: f64| match (scale * sum).round() {
             0.0 => scale,
             whole => whole / sum,
         };
-        let largest_down = scales(down).next()?;
-        let first = least(
-            &mut scales(across)
-                .filter_map(|scale| Split::of_scales(weights, to_whole(scale), largest_down * 0.99)),
-        )?;
-        let scale = first.across.scale;
-        let best =
-            least(&mut scales(down).filter_map(|down| Split::of_scales(weights, scale, down)))?;
-        (best.window() <= MOST_WINDOW).then_some(best)
+        let of_scales = |of_across, of_down| {
+            let split = Split::of_scales((across, down, divisor), of_across, of_down);
+            split.filter(|split| split.window() <= MOST_WINDOW)
+        };
+        let least =
+            |all: &mut dyn Iterator<Item = Split>| all.min_by(|a, b| a.error.total_cmp(&b.error));
+        let (of_across, of_down) = (scales(across, to_whole), scales(down, |scale| scale));
+        let any = of_down.iter().find_map(|&down| {
+            least(
+                &mut of_across
+                    .iter()
+                    .filter_map(|&across| of_scales(across, down)),
+            )
+        })?;
+        let across = any.across.scale;
+        least(&mut of_down.iter().filter_map(|&down| of_scales(across, down)))
     }
 
     /// The kernel with its weights on these scales, the second one such that the factor is a float32.
@@ -246,9 +259,7 @@ impl Split {
     /// How far results before rounding may be from the canonical ones, in codes, but for the last rounding of c and of x.
     fn error(&self, across: &[f32], down: &[f32], divisor: f64) -> f64 {
         let of_weights = |weights: &[f32]| -> f64 {
-            (weights.iter())
-                .map(|weight| f64::from(weight.abs()))
-                .sum()
+            (weights.iter()).map(|weight| f64::from(weight.abs())).sum()
         };
         let code = f64::from(self.factor.abs());
         let (p, q) = self.largest();
@@ -256,8 +267,8 @@ impl Split {
         let high_down = magnitudes(&self.down.high);
         // Products with weights that are not quite what they were.
         let all_across = self.across.values().map(f64::abs).sum::<f64>() / self.across.scale;
-        let of_misfit = self.across.misfit(across) * of_weights(down)
-            + self.down.misfit(down) * all_across;
+        let of_misfit =
+            self.across.misfit(across) * of_weights(down) + self.down.misfit(down) * all_across;
         // An addition may lose the last bit of the largest sum; the first number is a sum's terms.
         let lost = |terms: usize, operands: f64, largest: f64| {
             let additions = operands * (terms as f64 + BESIDES * PRODUCTS);
@@ -279,12 +290,20 @@ impl Split {
                 + of_canonical)
     }
 
-    /// That of c but for its last rounding: of the sum of weights, of the offset with the shift, and of both together.
+    /// That of c but for its last rounding: of the sum of weights, and of two additions.
     fn error_of_level(&self) -> f64 {
-        let sum = f64::from(self.sum.abs());
-        let offset = f64::from(MOST_OFFSET);
-        let of_sum = FROM_THE_MIDDLE * half_a_bit(sum);
-        of_sum + half_a_bit(offset + 0.5) + half_a_bit(offset + FROM_THE_MIDDLE * sum)
+        let of_sum = FROM_THE_MIDDLE * half_a_bit(f64::from(self.sum.abs()));
+        of_sum + 2.0 * half_a_bit(f64::from(MOST_LEVEL) + 0.5)
+    }
+
+    /// Whether channels may have such a zero level and such an offset: a byte, and what makes levels that have as many
+    /// bits behind the point as results.
+    pub fn takes(&self, zero: f32, offset: f32) -> bool {
+        let level = (128.0 - zero).mul_add(self.sum, offset);
+        zero.fract() == 0.0
+            && (0.0..=255.0).contains(&zero)
+            && offset.abs() <= MOST_LEVEL
+            && level.abs() <= MOST_LEVEL
     }
 
     /// What is added to c so that the whole part of x is that of the canonical result, in units: more than x may be below
