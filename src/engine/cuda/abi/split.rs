@@ -32,8 +32,9 @@ use super::products::Reach;
 pub const CONSTANTS: usize = 8;
 /// The largest magnitude of offsets, and of what they are together with levels of 128.
 const MOST_LEVEL: f32 = 255.0;
-/// The unit of x, a float32 from 1024 to 2047.
-pub const UNIT: f64 = 1.0 / 8192.0;
+/// The whole part of x for a code of 0, and the unit of x, which is a float32 between that and twice as much.
+pub const BASE: f64 = 1024.0;
+pub const UNIT: f64 = BASE / 8_388_608.0;
 /// The largest window, in units: one in 1024 results is in doubt. With more, other kernels are as fast.
 const MOST_WINDOW: f64 = 8.0;
 
@@ -336,7 +337,7 @@ impl Split {
         let (whole, rest) = self.low_sum();
         let start = -(MIDDLE_OPERAND * sum_of(&self.across.high) + whole);
         let shift = -rest * self.down.values().sum::<f64>() * f64::from(self.factor) / HIGH;
-        let first = 1024.5 + self.raised() * UNIT;
+        let first = BASE + 0.5 + self.raised() * UNIT;
         let constants = [
             start as f32,
             self.factor,

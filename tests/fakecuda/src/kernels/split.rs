@@ -6,7 +6,7 @@ use half::f16;
 use super::launch::read_words;
 use super::linear::lines;
 use crate::abi::products::Reach;
-use crate::abi::split::{CONSTANTS, Split};
+use crate::abi::split::{BASE, CONSTANTS, Split};
 use crate::abi::{ConvolveLaunch, MAX_CHANNELS};
 use crate::memory::{Memory, Rows};
 use crate::violation;
@@ -60,7 +60,7 @@ pub fn check(launch: &ConvolveLaunch, reach: Reach, memory: &Memory, context: Ha
     let right = scales.iter().all(|scale| near(*scale, scales[0]))
         && near(constant(1), factor)
         && near(constant(2), all)
-        && constant(6) > 1024.5
+        && constant(6) > BASE + 0.5
         && constants[7] > 0;
     if !right {
         violation!("factors of {constants:?} for {across:?} and {down:?}");

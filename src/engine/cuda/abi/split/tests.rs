@@ -294,7 +294,7 @@ fn compared(change: impl Fn(u32, u32) -> (u32, u32)) -> Tally {
         let table = split.table(REACH);
         let mut last = table[table.len() - CONSTANTS..].to_vec();
         let (raised, window) = change(split.raised() as u32, last[7]);
-        let added = 1024.5 + f64::from(raised) * UNIT;
+        let added = BASE + 0.5 + f64::from(raised) * UNIT;
         (last[6], last[7]) = ((added as f32).to_bits(), window);
         for picture in pictures(&split, filter, index as u64) {
             let canonical = filter.canonical(&picture);
@@ -302,10 +302,10 @@ fn compared(change: impl Fn(u32, u32) -> (u32, u32)) -> Tally {
                 let results = filter.split_results(&split, &last, &picture, order);
                 assert_eq!(results.len(), canonical.len());
                 for (result, canonical) in results.iter().zip(&canonical) {
-                    let in_doubt = result.to_bits() & 0x1fff < window;
-                    // To a float16 towards 0, of which the low byte is taken.
-                    let code = result.trunc().clamp(1024.0, 1279.0) - 1024.0;
-                    let expected = canonical.round_ties_even().clamp(0.0, 255.0);
+                    let fraction = result.to_bits() & ((1.0 / UNIT) as u32 - 1);
+                    let in_doubt = fraction < window;
+                    let code = f64::from(*result).trunc().clamp(BASE, BASE + 255.0) - BASE;
+                    let expected = f64::from(canonical.round_ties_even().clamp(0.0, 255.0));
                     let off = (f64::from(*result) - added - f64::from(*canonical)).abs() / UNIT;
                     tally.samples += 1;
                     tally.in_doubt += usize::from(in_doubt);
@@ -439,7 +439,7 @@ fn tables_are_of_high_and_low_parts_and_constants() {
         assert!((floats[2] - 1.0).abs() < 1e-6 && (floats[5] - 1.0).abs() < 1e-6);
         // Half a unit of sums across at most.
         assert!(floats[3].abs() <= 1e-4);
-        let units = (floats[6] - 1024.5) / UNIT as f32;
+        let units = (f64::from(floats[6]) - BASE - 0.5) / UNIT;
         assert!(units.fract() == 0.0 && units >= 1.0);
         assert!(constants[7] > units as u32);
     }
