@@ -262,10 +262,11 @@ impl Launches {
                 let reach = kernel.reach().ok_or_else(no_weights)?;
                 halves(&job.operation, reach)
             }
-            Weights::Split => kernel
-                .reach()
-                .and_then(|reach| split(&job.operation, reach))
-                .ok_or_else(no_weights)?,
+            Weights::Split => {
+                let reach = kernel.reach().ok_or_else(no_weights)?;
+                let table = split(&job.operation, reach).ok_or_else(no_weights)?;
+                table.into_iter().chain(plain).collect()
+            }
             Weights::Bands => {
                 let samples = choose::samples(&self.plan.layout, job);
                 let digits = add_digits(parameter, kernel, &job.operation, samples)?;

@@ -30,8 +30,8 @@ pub enum Weights {
     /// From device memory at `weights` alone, the [matrices](super::halves::Matrices::table) of the only
     /// kernel.
     Halves,
-    /// From `inline_weights`, and from device memory at `weights` the [matrices](super::split::Split::table) of the
-    /// only kernel.
+    /// From device memory at `weights`, the [matrices](super::split::Split::table) of the only kernel, and behind them the
+    /// weights as they are.
     Split,
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.

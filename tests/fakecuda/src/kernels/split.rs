@@ -7,7 +7,7 @@ use super::launch::read_words;
 use super::linear::lines;
 use crate::abi::products::Reach;
 use crate::abi::split::{BASE, CONSTANTS, Split};
-use crate::abi::{ConvolveLaunch, MAX_CHANNELS};
+use crate::abi::{ConvolveLaunch, MAX_CHANNELS, push_line};
 use crate::memory::{Memory, Rows};
 use crate::violation;
 use crate::world::Handle;
@@ -23,8 +23,15 @@ const HIGH: f64 = 512.0;
 pub fn check(launch: &ConvolveLaunch, reach: Reach, memory: &Memory, context: Handle) -> Rows {
     let (across, down) = lines(launch, &launch.kernels[0]);
     let words = Split::words(reach);
-    let rows = Rows::bytes(launch.weights, 4 * words as u64);
-    let table = read_words(&memory.device(&rows, context, "the matrices"), &rows);
+    let mut plain = Vec::new();
+    push_line(&mut plain, across);
+    push_line(&mut plain, down);
+    let rows = Rows::bytes(launch.weights, 4 * (words + plain.len()) as u64);
+    let mut table = read_words(&memory.device(&rows, context, "the matrices"), &rows);
+    let behind = table.split_off(words);
+    if !behind.iter().copied().map(f32::from_bits).eq(plain) {
+        violation!("weights behind their matrices that are others");
+    }
     if !launch.weights.is_multiple_of(16) {
         violation!("the matrices at {:#x} are not aligned", launch.weights);
     }
