@@ -298,13 +298,22 @@ impl Split {
     }
 
     /// Whether channels may have such a zero level and such an offset: a byte, and what makes levels that have as many
-    /// bits behind the point as results.
+    /// bits behind the point as results. Of no picture of one code all results may be in doubt, which would take far longer.
     pub fn takes(&self, zero: f32, offset: f32) -> bool {
         let level = (128.0 - zero).mul_add(self.sum, offset);
-        zero.fract() == 0.0
+        let can = zero.fract() == 0.0
             && (0.0..=255.0).contains(&zero)
             && offset.abs() <= MOST_LEVEL
-            && level.abs() <= MOST_LEVEL
+            && level.abs() <= MOST_LEVEL;
+        can && !(0..=255).any(|code| self.is_in_doubt(code, zero, offset))
+    }
+
+    /// Whether what becomes of level areas of `code` is in doubt, or nearly.
+    fn is_in_doubt(&self, code: u8, zero: f32, offset: f32) -> bool {
+        let difference = f64::from(code) - f64::from(zero);
+        let result = difference * f64::from(self.sum) + f64::from(offset) + 0.5;
+        let units = (result.rem_euclid(1.0)) / UNIT + self.raised();
+        (1.0..255.5).contains(&result) && units.rem_euclid(1.0 / UNIT) < self.window() + 1.0
     }
 
     /// What is added to c so that the whole part of x is that of the canonical result, in units: more than x may be below

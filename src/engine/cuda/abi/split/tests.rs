@@ -394,7 +394,7 @@ fn kernels_whose_results_would_be_in_doubt_too_often_are_refused() {
 }
 
 #[test]
-fn levels_have_as_many_bits_as_results() {
+fn zero_levels_are_bytes_and_levels_have_as_many_bits_as_results() {
     let weights = gauss(7, 2.6);
     let split = Split::new(&weights, &weights, 1.0).unwrap();
     for (zero, offset, taken) in [
@@ -411,6 +411,20 @@ fn levels_have_as_many_bits_as_results() {
     ] {
         assert_eq!(split.takes(zero, offset), taken, "{zero} {offset}");
     }
+}
+
+#[test]
+fn level_areas_are_not_in_doubt() {
+    let weights = gauss(7, 2.6);
+    let takes = |divisor, offset| {
+        let split = Split::new(&weights, &weights, divisor);
+        split.unwrap().takes(0.0, offset)
+    };
+    // Codes in the middle between two.
+    assert!(takes(1.0, 0.49) && takes(1.0, 0.51) && !takes(1.0, 0.5));
+    assert!(!takes(2.0, 0.0) && takes(2.0, 0.25));
+    // Of odd codes, and of none.
+    assert!(takes(1.5, 0.0) && takes(1.7, 0.0) && !takes(1.6, 0.0));
 }
 
 #[test]
