@@ -38,10 +38,7 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
     assert_eq!(kernels(Format::Gray8, &row(9, 16.0)), [SeparableMatrixU8]);
     // Across as far as 16 bytes.
     assert_eq!(kernels(Format::Rgba, &row(9, 16.0)), [SeparableMatrixU8]);
-    assert_eq!(
-        kernels(Format::Rgba, &row(11, 16.0)),
-        [SeparableSplitPixelsU8]
-    );
+    assert_eq!(kernels(Format::Rgba, &row(11, 16.0)), [SeparableU8R7]);
     assert_eq!(kernels(Format::Gray8, &row(31, 32.0)), [SeparableMatrixU8]);
     // Weights below zero, fractions.
     assert_eq!(kernels(Format::Gray8, &of(ScharrX)), [SeparableU8R2]);
@@ -181,6 +178,8 @@ fn fractions_of_three_channels_of_four_are_taken_apart() {
     assert_eq!(with(|s| s.bias = 130.3), [SeparableU8R7]);
     assert_eq!(with(|s| s.bias = -300.0), [SeparableU8R7]);
     assert_eq!(with(|s| s.divisor = 0.6), [SeparableSplitPixelsU8]);
+    // Level areas of odd codes would all be.
+    assert_eq!(with(|s| s.divisor = 2.0), [SeparableU8R7]);
     assert_eq!(with(|s| s.divisor = 0.2), [SeparableU8R7]);
     // Other formats and older devices.
     for format in [Format::Gray8, Format::Rgb, Format::I420] {
