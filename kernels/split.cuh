@@ -1,0 +1,175 @@
+// Exact separable filters of bytes on the float16 matrix units: every number is split in two that these take, and the few
+// results that could be rounded otherwise than the canonical ones are computed once more, in the canonical order.
+//
+// Weights are a whole number of at most 2^11 and what is left of them, both float16. Bytes are float16 of 1024 more.
+// Across, products with the whole numbers sum to a whole number below 2^24, whatever the order: so it is exact. It is
+// divided by 512: the quotient p, to nearest, is at most 2048, a float16; to the remainder, exact as well, the products with what is left of
+// the weights are added, and it is rounded to float16: q. Down, the products of p with whole numbers are again exact; those of p with
+// what is left and of q with whole numbers are summed apart. Products of what is left of both are left out.
+// So a result is off by some 2^-12 of a code value; the host knows by how much at most, the canonical sum's own rounding with
+// it (`src/engine/cuda/abi/split.rs`). Products and sums of float32 of the matrix units are taken to be at least of single precision, in
+// any order, as PTX says, and no more.
+//
+// Needs compute_80.
+#pragma once
+
+#include "staged.cuh"
+
+// --- Products -----------------------------------------------------------------------------------
+
+// a b + c, with a of 16 x 16 float16, b of 16 x 8 and c of 16 x 8 sums.
+DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const float (&c)[4]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+
+// The same without sums to begin with.
+DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    const float none[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    multiply(d, a, b0, b1, none);
+}
+
+// To nearest.
+DEVICE u32 halves_of(float low, float high) {
+    u32 two;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+
+// Towards zero.
+DEVICE u32 truncated_halves_of(float low, float high) {
+    u32 two;
+    asm("cvt.rz.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+
+DEVICE void load_matrix(u32 (&words)[4], const uint4* from) {
+    const uint4 four = __ldg(from);
+    words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+}
+
+// --- Sums across, split -------------------------------------------------------------------------
+
+// Whole multiples of 512 are taken from sums of at most 2^20: what is left is at most 256.
+constexpr float UNIT = 512.0f;
+
+// p of two sums; `sums` become the remainders.
+DEVICE u32 split_sums(float& first, float& second) {
+    // Adding and subtracting 1.5 2^23 rounds to a whole number.
+    constexpr float ROUND = 1.5f * WHOLE;
+    const float p0 = fmaf(first, 1.0f / UNIT, ROUND) - ROUND, p1 = fmaf(second, 1.0f / UNIT, ROUND) - ROUND;
+    first = fmaf(p0, -UNIT, first), second = fmaf(p1, -UNIT, second);
+    return halves_of(p0, p1);
+}
+
+// --- Results ------------------------------------------------------------------------------------
+
+// What stands behind the matrices.
+struct SplitConstants {
+    float start;      // of sums across: takes 1152 times the sum of the weights off, as 1024 + 128 is in every operand
+    float scale;      // of sums down that are whole numbers
+    float gain;       // sum of the weights by the divisor
+    float shift;      // what `start` could not take off, in code values
+    float below, above;  // least and most that the negative and the positive weights give of 1
+    float tolerance;  // in units of 2^-13: a whole number
+    float none;
+};
+
+// A result is one between 1024 and 2047, of which the whole part is the code, and the last 13 bits are the fraction; it is at least
+// the right one and at most this many units of 2^-13 more.
+DEVICE u32 doubt_below(const SplitConstants& constants) { return 2 * static_cast<u32>(constants.tolerance); }
+
+// What is added to the sums down of a channel.
+DEVICE float level_of(const SplitConstants& constants, const CudaconvChannel& channel) {
+    const float level = fmaf(128.0f - channel.zero, constants.gain, channel.offset) + constants.shift;
+    return 1024.5f + constants.tolerance * (1.0f / 8192.0f) + level;
+}
+
+// Whether results may be beyond 0..255.
+DEVICE bool is_clamped(const SplitConstants& constants, const CudaconvChannel& channel) {
+    const float level = channel.offset - channel.zero * constants.gain;
+    return level + 255.0f * constants.below < -0.25f || level + 255.0f * constants.above > 255.25f;
+}
+
+// Beyond the ends there is no doubt.
+DEVICE float clamped_result(float result) { return fminf(fmaxf(result, 1024.5f), 1279.5f); }
+
+DEVICE u32 fraction_of(float result) { return __float_as_uint(result) & 0x1fff; }
+
+// --- Doubts -------------------------------------------------------------------------------------
+
+// A sample whose result is in doubt.
+struct Place {
+    const CudaconvChannel& channel;
+    int samples;  // of the channel's rows
+    int x, y;
+};
+
+// Computes samples in the canonical order and writes them: `count` of them; `place_of(i)` says where they are. `weights` are those of
+// the launch's kernel as CudaconvTaps has them. All lanes of the warp take part, each of them with a row of a sample.
+template <typename PlaceOf>
+DEVICE void decide(const CudaconvConvolveLaunch& launch, const float* weights, int height, int count, PlaceOf place_of) {
+    const int width = launch.kernels[0].width, rows = launch.kernels[0].height;
+    const float* const down = weights + line_of(width);
+    // Lanes of a sample.
+    const int span = rows <= 8 ? 8 : rows <= 16 ? 16 : WARP;
+    const int row = lane() % span;
+#pragma unroll 1
+    for (int first = 0; first < count; first += WARP / span) {
+        const int index = first + lane() / span;
+        const Place place = place_of(min(index, count - 1));
+        const CudaconvChannel& channel = place.channel;
+        const int x = place.x - width / 2, y = border_position(launch.frame.border, place.y - rows / 2 + row, height);
+        float sum = 0.0f;
+        if (row < rows) {
+            cudaconv_u64 at = input_at(channel, x, y);
+            const u32 step = channel.step;
+            // Raised codes and zero levels are whole numbers: their difference is exact.
+            const float zero = WHOLE + channel.zero;
+            if (x >= 0 && x + width <= place.samples && y != BEYOND) {
+#pragma unroll 4
+                for (int i = 0; i < width; ++i, at += step)
+                    sum = fmaf(__ldg(weights + i), __uint_as_float(0x4b000000u | read_sample<u8>(at)) - zero, sum);
+            } else {
+#pragma unroll 1
+                for (int i = 0; i < width; ++i) {
+                    const int from = border_position(launch.frame.border, x + i, place.samples);
+                    sum = fmaf(__ldg(weights + i), value_in<u8>(launch.frame, channel, from, y), sum);
+                }
+            }
+        }
+        float result = 0.0f;
+#pragma unroll 4
+        for (int j = 0; j < rows; ++j) result = fmaf(__ldg(down + j), __shfl_sync(~0u, sum, j, span), result);
+        if (row == 0 && index < count) {
+            const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
+            write_sample<u8>(output_at(channel, place.x, place.y), code);
+        }
+    }
+}
+
+// The samples of a warp that are in doubt, in shared memory.
+constexpr u32 MOST_DOUBTS = 32;
+struct Doubts {
+    u32 count;
+    u16 places[MOST_DOUBTS];
+};
+
+// Notes what is in doubt, a bit for each of the results of a thread: `note(bit)` is 16 bits that say which. Where there is no
+// room, those that are noted are decided: `decide_all(count)`. All lanes of the warp take part.
+template <typename Note, typename DecideAll>
+DEVICE void note_doubts(Doubts& doubts, u32 doubtful, Note note, DecideAll decide_all) {
+    do {
+        u32 at = doubtful != 0 ? atomicAdd(&doubts.count, __popc(doubtful)) : 0;
+#pragma unroll 1
+        for (; doubtful != 0 && at < MOST_DOUBTS; ++at, doubtful &= doubtful - 1) doubts.places[at] = note(__ffs(doubtful) - 1);
+        __syncwarp();
+        if (doubts.count > MOST_DOUBTS) {
+            decide_all(static_cast<int>(MOST_DOUBTS));
+            __syncwarp();
+            if (lane() == 0) doubts.count = 0;
+        }
+        __syncwarp();
+    } while (__any_sync(~0u, doubtful != 0));
+}
