@@ -15,6 +15,8 @@
 
 #include "staged.cuh"
 
+DEVICE void keep_float(float& value) { asm volatile("" : "+f"(value)); }
+
 // --- Products -----------------------------------------------------------------------------------
 
 // a b + c, with a of 16 x 16 float16, b of 16 x 8 and c of 16 x 8 sums.
@@ -92,8 +94,12 @@ DEVICE bool is_clamped(const SplitConstants& constants, const CudaconvChannel& c
     return level + 255.0f * constants.below < -0.25f || level + 255.0f * constants.above > 255.25f;
 }
 
-// Beyond the ends there is no doubt.
-DEVICE float clamped_result(float result) { return fminf(fmaxf(result, 1024.5f), 1279.5f); }
+// Two float16, each from 1024 to 1279. What is beyond them may be taken to be in doubt, no less than other results.
+DEVICE u32 clamped_codes(u32 two) {
+    asm("max.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64006400));
+    asm("min.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64ff64ff));
+    return two;
+}
 
 DEVICE u32 fraction_of(float result) { return __float_as_uint(result) & 0x1fff; }
 

@@ -1,0 +1,290 @@
+// Correlation of pixels of four bytes with separable kernels of any weights, of up to 17 + 17 taps, on the matrix units:
+// canonical bytes. Three of the channels are filtered, or fewer: red, green and blue beside alpha. See split.cuh.
+//
+// Needs compute_80.
+#include "split.cuh"
+
+#ifndef V_AHEAD
+#define V_AHEAD 2
+#endif
+#ifndef V_BLOCKS
+#define V_BLOCKS 3
+#endif
+#ifndef V_LDS
+#define V_LDS 0
+#endif
+
+// Channels that are computed.
+constexpr int COLOURS = 3;
+
+// BLOCKS: of 16 pixels or rows, that 16 sums are computed from. What is copied stands in the ring above what is computed.
+template <int BLOCKS_>
+struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), V_AHEAD, 1> {
+    static constexpr int BLOCKS = BLOCKS_;
+    static constexpr int BYTES = 4 * PIECE;  // of a row, that a warp computes
+};
+
+template <typename Own>
+struct Shared {
+    typename Ring<Own>::Shared staged;
+    Doubts doubts[WARPS];
+    float levels[COLOURS];
+#if V_LDS
+    alignas(16) uint4 weights[4 * Own::BLOCKS][WARP];
+#endif
+};
+
+template <typename Own>
+DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
+    constexpr int BLOCKS = Own::BLOCKS;
+    static_assert(BLOCKS == 2, "sums down");
+    __shared__ Shared<Own> shared;
+    const u32 job_index = job_of(launch.frame, blockIdx.y);
+    if (blockIdx.x >= launch.frame.jobs[job_index].tiles_across) return;
+    const Tile<Own> tile(launch, job_index, blockIdx.x, blockIdx.y);
+    const int warp = threadIdx.x / WARP;
+    Ring<Own> ring(launch, shared.staged, job_index, tile);
+#pragma unroll 1
+    for (int step = 0; step < Own::AHEAD; ++step) ring.copy_step();
+
+    // --- Weights, and what becomes of sums
+    const uint4* table = reinterpret_cast<const uint4*>(launch.weights);
+#if V_LDS
+    for (int i = threadIdx.x; i < 4 * BLOCKS * WARP; i += THREADS) shared.weights[i / WARP][i % WARP] = __ldg(table + i);
+    u32 weights_at = shared_address(shared.weights) + lane() * PIECE;
+    keep(weights_at);
+#else
+    u32 held[4 * BLOCKS][4];
+#pragma unroll
+    for (int b = 0; b < 4 * BLOCKS; ++b) load_matrix(held[b], table + b * WARP + lane());
+#endif
+    auto weights_of = [&](u32 (&words)[4], int matrix) {
+#if V_LDS
+        const uint4 four = load_piece(weights_at + matrix * WARP * PIECE);
+        words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+#else
+        words[0] = held[matrix][0], words[1] = held[matrix][1], words[2] = held[matrix][2], words[3] = held[matrix][3];
+#endif
+    };
+    enum { ACROSS = 0, ACROSS_LEFT = BLOCKS, DOWN = 2 * BLOCKS, DOWN_LEFT = 3 * BLOCKS };
+    const SplitConstants& constants = *reinterpret_cast<const SplitConstants*>(table + 4 * BLOCKS * WARP);
+    float start[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) start[k] = __ldg(&constants.start), keep_float(start[k]);
+    const float scale = __ldg(&constants.scale), scale_left = scale * (1.0f / UNIT);
+    u32 doubt = doubt_below(constants);
+    // Of the channels, the one that is not computed.
+    u32 filtered = 0, copied = 0, filled = 0, left_out = 0;
+    bool clamped = false;
+#pragma unroll
+    for (int k = 0; k < WORD; ++k) {
+        const CudaconvChannel& channel = tile.job.channels[k];
+        const u32 mask = 0xffu << 8 * k;
+        if (channel.action == CUDACONV_FILTER) filtered |= mask, clamped = clamped || is_clamped(constants, channel);
+        else left_out = k;
+        if (channel.action == CUDACONV_COPY) copied |= mask;
+        if (channel.action == CUDACONV_FILL) filled |= channel.fill << 8 * k;
+    }
+    float levels[COLOURS];
+#pragma unroll
+    for (int c = 0; c < COLOURS; ++c) levels[c] = level_of(constants, tile.job.channels[c + (c >= static_cast<int>(left_out))]);
+    keep(filtered), keep(copied), keep(filled), keep(doubt);
+    Doubts& doubts = shared.doubts[warp];
+    if (lane() == 0) doubts.count = 0;
+    // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
+    // their places. The third ones of two pixels are in one register.
+    const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
+    const u32 first_two = c0 | c1 << 4 | (c0 + 4) << 8 | (c1 + 4) << 12, third = c2 | (c2 + 4) << 8;
+    const u32 even = 2 << 4 * c1 | 4 << 4 * c2, odd = 2 << 4 * c1 | 6 << 4 * c2;
+
+    // --- Where pixels are written: four of two rows, 8 rows apart
+    const int out_row = lane() / 4, out_byte = tile.x0 + warp * Own::BYTES + lane() % 4 * PIECE;
+    int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
+    u32 out_step = STEP * tile.first.output_stride, out_lines = GROUP * tile.first.output_stride;
+    cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
+    keep(out_step), keep(left);
+    // The bytes above them, if they were in the first rows of a slot.
+    const u32 bytes = shared_address(shared.staged.bytes) + warp * Own::BYTES;
+    u32 own_at = bytes + out_row * Own::PITCH + (Own::BESIDE + lane() % 4) * PIECE;
+    u32 read_at = bytes + lane() % GROUP * Own::PITCH + lane() / GROUP * PIECE, slot = 0, before = 0;
+    int rounds = tile.steps + BLOCKS - 1;
+    keep(read_at), keep(rounds), keep(own_at);
+
+    // Of what is in doubt, 14 bits: the row of the tile, the pixel of the warp's 16, the channel.
+    auto decide_all = [&](int count) {
+        const Tile<Own> all = ring.tile_again();
+        const float* weights = reinterpret_cast<const float*>(launch.weights + (4 * BLOCKS * WARP + 2) * sizeof(uint4));
+        const int x = all.x0 / WORD + again(threadIdx.x) / WARP * 16;
+        decide(launch, weights, all.height, count, [&](int i) -> Place {
+            const int place = doubts.places[i];
+            return {all.job.channels[place % 4], static_cast<int>(all.job.width), x + place / 4 % 16, all.y0 + place / 64};
+        });
+    };
+
+    // --- Steps
+    // Sums down that are not complete: whole ones, and what is left.
+    float sums[COLOURS][2][4], sums_left[COLOURS][2][4];
+#pragma unroll
+    for (int k = 0; k < COLOURS * 8; ++k) sums[k / 8][k / 4 % 2][k % 4] = sums_left[k / 8][k / 4 % 2][k % 4] = 0.0f;
+#pragma unroll 1
+    for (int round = 0; round < rounds; ++round) {
+        ring.template wait<Own::AHEAD - 1>(round, slot);
+        ring.copy_step();
+        // Pieces of two groups of rows.
+        u32 words[2][BLOCKS][4];
+#pragma unroll
+        for (int k = 0; k < 2 * BLOCKS; ++k)
+            load_pieces(words[k / BLOCKS][k % BLOCKS], read_at + slot + k / BLOCKS * GROUP * Own::PITCH + k % BLOCKS * 4 * PIECE);
+        const u32 own_slot = slot, slot_before = before;
+        before = slot, slot = Own::next(slot);
+        // 1024 and a code, two in a register: of two rows and four pixels the first two colours, and the third of two pixels.
+        u32 twos[2][4], thirds[2][2];
+        float first_results[8];
+        u32 doubtful = 0;
+#pragma unroll
+        for (int c = 0; c < COLOURS; ++c) {
+            // Of two groups of rows, and of the first and the second half of 16 pixels.
+            u32 quotients[2][2], remainders[2][2];
+#pragma unroll
+            for (int group = 0; group < 2; ++group) {
+                u32 operands[2 * BLOCKS];
+#pragma unroll
+                for (int b = 0; b < BLOCKS; ++b)
+#pragma unroll
+                    for (int k = 0; k < 2; ++k) {
+                        const u32 w0 = words[group][b][2 * k], w1 = words[group][b][2 * k + 1];
+                        u32& own = operands[2 * b + k];
+                        if (c == 0) own = (__byte_perm(w0, w1, first_two) & 0x00ff00ff) | 0x64006400;
+                        if (c == 1) own = __byte_perm(__byte_perm(w0, w1, first_two), 0x64646464, 0x4341);
+                        if (c == 2) own = (__byte_perm(w0, w1, third) & 0x00ff00ff) | 0x64006400;
+                    }
+                float own[4];
+                u32 weights[4];
+#pragma unroll
+                for (int b = 0; b < BLOCKS; ++b) weights_of(weights, ACROSS + b), multiply(own, weights, operands[2 * b], operands[2 * b + 1], b == 0 ? start : own);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) quotients[half][group] = split_sums(own[2 * half], own[2 * half + 1]);
+#pragma unroll
+                for (int b = 0; b < BLOCKS; ++b) weights_of(weights, ACROSS_LEFT + b), multiply(own, weights, operands[2 * b], operands[2 * b + 1], own);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) remainders[half][group] = halves_of(own[2 * half], own[2 * half + 1]);
+            }
+            u32 least = ~0u;
+            float results[8];
+            u32 weights[4];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const u32(&p)[2] = quotients[half], (&q)[2] = remainders[half];
+                float(&whole)[4] = sums[c][half], (&rest)[4] = sums_left[c][half];
+                weights_of(weights, DOWN + 1), multiply(whole, weights, p[0], p[1], whole);
+                multiply(rest, weights, q[0], q[1], rest);
+                weights_of(weights, DOWN_LEFT + 1), multiply(rest, weights, p[0], p[1], rest);
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    float result = fmaf(whole[k], scale, fmaf(rest[k], scale_left, levels[c]));
+                    // Of two rows, four pixels.
+                    results[k / 2 * 4 + half * 2 + k % 2] = result;
+#ifndef V_NODOUBT
+                    least = min(least, fraction_of(result));
+#endif
+                }
+                weights_of(weights, DOWN), multiply(whole, weights, p[0], p[1]);
+                multiply(rest, weights, q[0], q[1]);
+                weights_of(weights, DOWN_LEFT), multiply(rest, weights, p[0], p[1], rest);
+            }
+#ifndef V_NODOUBT
+            if (least < doubt) {
+#pragma unroll
+                for (int k = 0; k < 8; ++k)
+                    if (fraction_of(results[k]) < doubt) doubtful |= 1u << (8 * c + k);
+            }
+#endif
+#pragma unroll
+            for (int k = 0; k < 8; ++k) {
+                if (c == 0) first_results[k] = results[k];
+                if (c == 1) twos[k / 4][k % 4] = truncated_halves_of(first_results[k], results[k]);
+                if (c == 2 && k % 2 == 0) thirds[k / 4][k / 2 % 2] = truncated_halves_of(results[k], results[k + 1]);
+            }
+        }
+        if (round < BLOCKS - 1) continue;
+        if (clamped) {
+#pragma unroll
+            for (int k = 0; k < 8; ++k) twos[k / 4][k % 4] = clamped_codes(twos[k / 4][k % 4]);
+#pragma unroll
+            for (int k = 0; k < 4; ++k) thirds[k / 2][k % 2] = clamped_codes(thirds[k / 2][k % 2]);
+        }
+        // Bytes of channels that are not filtered.
+        u32 beside[2][4];
+        if (copied) {
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const int row = STEP - Own::ABOVE + k * GROUP;
+                const uint4 own = load_piece(own_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot));
+                beside[k][0] = own.x, beside[k][1] = own.y, beside[k][2] = own.z, beside[k][3] = own.w;
+                if ((filtered | copied) != ~0u) {
+#pragma unroll
+                    for (int p = 0; p < 4; ++p) beside[k][p] = (beside[k][p] & copied) | filled;
+                }
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < 8; ++k) beside[k / 4][k % 4] = filled;
+        }
+        u32 pixels[2][4];
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            const u32 code = __byte_perm(twos[k / 4][k % 4], thirds[k / 4][k / 2 % 2], k % 2 ? odd : even);
+            pixels[k / 4][k % 4] = (code & filtered) | (beside[k / 4][k % 4] & ~filtered);
+        }
+        // Rows may end within a thread's four pixels.
+        if (left >= PIECE) {
+#pragma unroll
+            for (int k = 0; k < 2; ++k)
+                if (rows_left > k * GROUP)
+                    write_sample(out + k * out_lines, make_uint4(pixels[k][0], pixels[k][1], pixels[k][2], pixels[k][3]));
+        } else {
+#pragma unroll
+            for (int k = 0; k < 6; ++k)
+                if (left > k % 3 * WORD && rows_left > k / 3 * GROUP) write_sample(out + k / 3 * out_lines + k % 3 * WORD, pixels[k / 3][k % 3]);
+        }
+#ifndef V_NODOUBT
+        if (__any_sync(~0u, doubtful != 0)) {
+            // Not of what lies beyond the picture.
+            u32 inside = 0;
+#pragma unroll
+            for (int k = 0; k < 8; ++k)
+                if (left > k % 4 * WORD && rows_left > k / 4 * GROUP) inside |= 0x010101u << k;
+            const u32 skipped = (31 - __clz(~filtered)) / 8;
+            auto channel_of = [&](u32 colour) { return colour + (colour >= skipped); };
+            // Where fewer are filtered, one that is not takes the place of a colour.
+#pragma unroll
+            for (u32 c = 0; c < COLOURS; ++c)
+                if (!(filtered >> 8 * channel_of(c) & 1)) inside &= ~(0xffu << 8 * c);
+            doubtful &= inside;
+            const u32 row = (round - (BLOCKS - 1)) * STEP + lane() / 4, pixel = lane() % 4 * 4;
+            note_doubts(
+                doubts, doubtful,
+                [&](int bit) { return (row + bit / 4 % 2 * GROUP) << 6 | (pixel + bit % 4) << 2 | channel_of(bit / 8); },
+                decide_all);
+        }
+#endif
+        out += out_step;
+        rows_left -= STEP;
+    }
+#ifndef V_NODOUBT
+    __syncwarp();
+    const int count = doubts.count;
+    if (count != 0) decide_all(count);
+#endif
+}
+
+// With so many blocks of a multiprocessor that registers suffice.
+#define SEPARABLE_SPLIT(name, rows, blocks)                           \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
+        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
+        separable_split<Filter<rows>>(launch);                        \
+    }
+
+#ifdef SEPARABLE_SPLIT_PIXELS_U8
+SEPARABLE_SPLIT(separable_split_pixels_u8, 2, V_BLOCKS)
+#endif
