@@ -14,6 +14,11 @@
 #define V_LDS 0
 #endif
 
+DEVICE void load_matrix_floats(float (&floats)[4], u32 from) {
+    const uint4 four = load_piece(from);
+    floats[0] = __uint_as_float(four.x), floats[1] = __uint_as_float(four.y);
+    floats[2] = __uint_as_float(four.z), floats[3] = __uint_as_float(four.w);
+}
 // Channels that are computed.
 constexpr int COLOURS = 3;
 
@@ -31,6 +36,7 @@ struct Shared {
     float levels[COLOURS];
 #if V_LDS
     alignas(16) uint4 weights[4 * Own::BLOCKS][WARP];
+    alignas(16) float start[4];
 #endif
 };
 
@@ -68,9 +74,13 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     };
     enum { ACROSS = 0, ACROSS_LEFT = BLOCKS, DOWN = 2 * BLOCKS, DOWN_LEFT = 3 * BLOCKS };
     const SplitConstants& constants = *reinterpret_cast<const SplitConstants*>(table + 4 * BLOCKS * WARP);
+#if V_LDS == 1
+    if (threadIdx.x < 4) shared.start[threadIdx.x] = __ldg(&constants.start);
+#else
     float start[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) start[k] = __ldg(&constants.start), keep_float(start[k]);
+#endif
     const float scale = __ldg(&constants.scale), scale_left = scale * (1.0f / UNIT);
     u32 doubt = doubt_below(constants);
     // Of the channels, the one that is not computed.
@@ -115,6 +125,9 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         const Tile<Own> all = ring.tile_again();
         const float* weights = reinterpret_cast<const float*>(launch.weights + (4 * BLOCKS * WARP + 2) * sizeof(uint4));
         const int x = all.x0 / WORD + again(threadIdx.x) / WARP * 16;
+#ifdef V_NODECIDE
+        if (count > 1000)
+#endif
         decide(launch, weights, all.height, count, [&](int i) -> Place {
             const int place = doubts.places[i];
             return {all.job.channels[place % 4], static_cast<int>(all.job.width), x + place / 4 % 16, all.y0 + place / 64};
@@ -141,6 +154,9 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         u32 twos[2][4], thirds[2][2];
         float first_results[8];
         u32 doubtful = 0;
+#ifdef V_PACKED
+        u32 fractions[COLOURS][4], least_two = 0x1fff1fff;
+#endif
 #pragma unroll
         for (int c = 0; c < COLOURS; ++c) {
             // Of two groups of rows, and of the first and the second half of 16 pixels.
@@ -160,6 +176,10 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                     }
                 float own[4];
                 u32 weights[4];
+#if V_LDS == 1
+                float start[4];
+                load_matrix_floats(start, weights_at - lane() * PIECE + 4 * BLOCKS * WARP * PIECE);
+#endif
 #pragma unroll
                 for (int b = 0; b < BLOCKS; ++b) weights_of(weights, ACROSS + b), multiply(own, weights, operands[2 * b], operands[2 * b + 1], b == 0 ? start : own);
 #pragma unroll
@@ -169,8 +189,10 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) remainders[half][group] = halves_of(own[2 * half], own[2 * half + 1]);
             }
-            u32 least = ~0u;
             float results[8];
+#ifndef V_PACKED
+            u32 least = ~0u;
+#endif
             u32 weights[4];
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
@@ -184,7 +206,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                     float result = fmaf(whole[k], scale, fmaf(rest[k], scale_left, levels[c]));
                     // Of two rows, four pixels.
                     results[k / 2 * 4 + half * 2 + k % 2] = result;
-#ifndef V_NODOUBT
+#if !defined(V_NODOUBT) && !defined(V_PACKED)
                     least = min(least, fraction_of(result));
 #endif
                 }
@@ -192,7 +214,13 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 multiply(rest, weights, q[0], q[1]);
                 weights_of(weights, DOWN_LEFT), multiply(rest, weights, p[0], p[1], rest);
             }
-#ifndef V_NODOUBT
+#ifdef V_PACKED
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                fractions[c][k] = fractions_of(results[2 * k], results[2 * k + 1]);
+                least_two = least_of(least_two, fractions[c][k]);
+            }
+#elif !defined(V_NODOUBT)
             if (least < doubt) {
 #pragma unroll
                 for (int k = 0; k < 8; ++k)
@@ -248,7 +276,14 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 if (left > k % 3 * WORD && rows_left > k / 3 * GROUP) write_sample(out + k / 3 * out_lines + k % 3 * WORD, pixels[k / 3][k % 3]);
         }
 #ifndef V_NODOUBT
-        if (__any_sync(~0u, doubtful != 0)) {
+#ifdef V_PACKED
+        const bool any = min(least_two & 0xffff, least_two >> 16) < doubt;
+        if (round == rounds - 1 || __any_sync(~0u, any)) {
+#pragma unroll
+            for (int k = 0; k < 24; ++k) if ((fractions[k / 8][k / 2 % 4] >> 16 * (k % 2) & 0xffff) < doubt) doubtful |= 1u << k;
+#else
+        if (round == rounds - 1 || __any_sync(~0u, doubtful != 0)) {
+#endif
             // Not of what lies beyond the picture.
             u32 inside = 0;
 #pragma unroll
@@ -263,7 +298,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             doubtful &= inside;
             const u32 row = (round - (BLOCKS - 1)) * STEP + lane() / 4, pixel = lane() % 4 * 4;
             note_doubts(
-                doubts, doubtful,
+                doubts, doubtful, round == rounds - 1,
                 [&](int bit) { return (row + bit / 4 % 2 * GROUP) << 6 | (pixel + bit % 4) << 2 | channel_of(bit / 8); },
                 decide_all);
         }
@@ -271,11 +306,6 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         out += out_step;
         rows_left -= STEP;
     }
-#ifndef V_NODOUBT
-    __syncwarp();
-    const int count = doubts.count;
-    if (count != 0) decide_all(count);
-#endif
 }
 
 // With so many blocks of a multiprocessor that registers suffice.

@@ -103,6 +103,17 @@ DEVICE u32 clamped_codes(u32 two) {
 
 DEVICE u32 fraction_of(float result) { return __float_as_uint(result) & 0x1fff; }
 
+// Those of two results, as 16 bits each, and the least of such.
+DEVICE u32 fractions_of(float first, float second) {
+    return __byte_perm(__float_as_uint(first), __float_as_uint(second), 0x5410) & 0x1fff1fff;
+}
+
+// They are taken for float16: all are positive ones, in the same order.
+DEVICE u32 least_of(u32 a, u32 b) {
+    asm("min.f16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
+}
+
 // --- Doubts -------------------------------------------------------------------------------------
 
 // A sample whose result is in doubt.
@@ -163,19 +174,22 @@ struct Doubts {
 };
 
 // Notes what is in doubt, a bit for each of the results of a thread: `note(bit)` is 16 bits that say which. Where there is no
-// room, those that are noted are decided: `decide_all(count)`. All lanes of the warp take part.
+// room, and in the end, those that are noted are decided: `decide_all(count)`. All lanes of the warp take part.
 template <typename Note, typename DecideAll>
-DEVICE void note_doubts(Doubts& doubts, u32 doubtful, Note note, DecideAll decide_all) {
+DEVICE void note_doubts(Doubts& doubts, u32 doubtful, bool is_last, Note note, DecideAll decide_all) {
+    bool more;
     do {
         u32 at = doubtful != 0 ? atomicAdd(&doubts.count, __popc(doubtful)) : 0;
 #pragma unroll 1
         for (; doubtful != 0 && at < MOST_DOUBTS; ++at, doubtful &= doubtful - 1) doubts.places[at] = note(__ffs(doubtful) - 1);
         __syncwarp();
-        if (doubts.count > MOST_DOUBTS) {
-            decide_all(static_cast<int>(MOST_DOUBTS));
+        const u32 count = doubts.count;
+        more = count > MOST_DOUBTS;
+        if (more || is_last) {
+            decide_all(static_cast<int>(min(count, MOST_DOUBTS)));
             __syncwarp();
             if (lane() == 0) doubts.count = 0;
         }
         __syncwarp();
-    } while (__any_sync(~0u, doubtful != 0));
+    } while (more);
 }
