@@ -81,8 +81,8 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) start[k] = __ldg(&constants.start), keep_float(start[k]);
 #endif
-    const float scale = __ldg(&constants.scale), scale_left = scale * (1.0f / UNIT);
-    u32 doubt = doubt_below(constants);
+    const float scale = __ldg(&constants.scale);
+    u32 doubt = __ldg(&constants.window);
     // Of the channels, the one that is not computed.
     u32 filtered = 0, copied = 0, filled = 0, left_out = 0;
     bool clamped = false;
@@ -203,7 +203,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 weights_of(weights, DOWN_LEFT + 1), multiply(rest, weights, p[0], p[1], rest);
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
-                    float result = fmaf(whole[k], scale, fmaf(rest[k], scale_left, levels[c]));
+                    const float result = result_of(whole[k], rest[k], scale, levels[c]);
                     // Of two rows, four pixels.
                     results[k / 2 * 4 + half * 2 + k % 2] = result;
 #if !defined(V_NODOUBT) && !defined(V_PACKED)

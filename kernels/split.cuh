@@ -69,23 +69,24 @@ DEVICE u32 split_sums(float& first, float& second) {
 
 // What stands behind the matrices.
 struct SplitConstants {
-    float start;      // of sums across: takes 1152 times the sum of the weights off, as 1024 + 128 is in every operand
-    float scale;      // of sums down that are whole numbers
-    float gain;       // sum of the weights by the divisor
-    float shift;      // what `start` could not take off, in code values
+    float start;         // of sums across: takes 1152 times the sum of the weights off, as 1024 + 128 is in every operand
+    float scale;         // of sums down
+    float gain;          // sum of the weights by the divisor
+    float shift;         // what `start` could not take off, in code values
     float below, above;  // least and most that the negative and the positive weights give of 1
-    float tolerance;  // in units of 2^-13: a whole number
-    float none;
+    float first;         // 1024.5, and a little more than a result may be less than the canonical one
+    u32 window;          // in units of 2^-13: fractions below are in doubt
 };
-
-// A result is one between 1024 and 2047, of which the whole part is the code, and the last 13 bits are the fraction; it is at least
-// the right one and at most this many units of 2^-13 more.
-DEVICE u32 doubt_below(const SplitConstants& constants) { return 2 * static_cast<u32>(constants.tolerance); }
 
 // What is added to the sums down of a channel.
 DEVICE float level_of(const SplitConstants& constants, const CudaconvChannel& channel) {
-    const float level = fmaf(128.0f - channel.zero, constants.gain, channel.offset) + constants.shift;
-    return 1024.5f + constants.tolerance * (1.0f / 8192.0f) + level;
+    return constants.first + fmaf(128.0f - channel.zero, constants.gain, channel.offset + constants.shift);
+}
+
+// A result, from 1024 on: of whole sums down, and what is left of them. The whole part is the code, the last 13 bits are the fraction, up
+// to 2047.
+DEVICE float result_of(float whole, float left, float scale, float level) {
+    return fmaf(fmaf(left, 1.0f / UNIT, whole), scale, level);
 }
 
 // Whether results may be beyond 0..255.
