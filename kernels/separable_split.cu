@@ -121,15 +121,13 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     keep(read_at), keep(rounds), keep(own_at);
 
     // Of what is in doubt, 14 bits: the row of the tile, the pixel of the warp's 16, the channel.
-    auto decide_all = [&](int count) {
+    auto decide_all = [&](int count, bool is_step, int step) {
         const Tile<Own> all = ring.tile_again();
         const float* weights = reinterpret_cast<const float*>(launch.weights + (4 * BLOCKS * WARP + 2) * sizeof(uint4));
         const int x = all.x0 / WORD + again(threadIdx.x) / WARP * 16;
-#ifdef V_NODECIDE
-        if (count > 1000)
-#endif
-        decide(launch, weights, all.height, count, [&](int i) -> Place {
-            const int place = doubts.places[i];
+        const int columns = min(16, static_cast<int>(all.job.width) - x);
+        decide(launch, weights, all.height, is_step ? columns * WORD : count, is_step ? Own::ABOVE : 0, [&](int i) -> Place {
+            const int place = is_step ? step * STEP * 64 + i : doubts.places[i];
             return {all.job.channels[place % 4], static_cast<int>(all.job.width), x + place / 4 % 16, all.y0 + place / 64};
         });
     };
@@ -300,7 +298,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             note_doubts(
                 doubts, doubtful, round == rounds - 1,
                 [&](int bit) { return (row + bit / 4 % 2 * GROUP) << 6 | (pixel + bit % 4) << 2 | channel_of(bit / 8); },
-                decide_all);
+                [&](int count, bool is_step) { decide_all(count, is_step, round - (BLOCKS - 1)); });
         }
 #endif
         out += out_step;

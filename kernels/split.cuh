@@ -117,52 +117,54 @@ DEVICE u32 least_of(u32 a, u32 b) {
 
 // --- Doubts -------------------------------------------------------------------------------------
 
-// A sample whose result is in doubt.
+// What is in doubt: a sample, or the samples of a step's rows one below the other.
 struct Place {
     const CudaconvChannel& channel;
     int samples;  // of the channel's rows
-    int x, y;
+    int x, y;     // of the first of them
 };
 
-// Computes samples in the canonical order and writes them: `count` of them; `place_of(i)` says where they are. `weights` are those of
-// the launch's kernel as CudaconvTaps has them. All lanes of the warp take part, each of them with a row of a sample.
+// Computes what is at `count` places in the canonical order and writes it: `place_of(i)` says where. `above` is 0 where these are
+// samples, else how many rows above the first of a step the first lane takes. `weights` are those of the launch's kernel
+// as CudaconvTaps has them. All lanes of the warp take part, each with a row of the input of one place.
 template <typename PlaceOf>
-DEVICE void decide(const CudaconvConvolveLaunch& launch, const float* weights, int height, int count, PlaceOf place_of) {
-    const int width = launch.kernels[0].width, rows = launch.kernels[0].height;
+DEVICE void decide(const CudaconvConvolveLaunch& launch, const float* weights, int height, int count, int above, PlaceOf place_of) {
+    const int width = launch.kernels[0].width, rows = launch.kernels[0].height, radius = rows / 2;
     const float* const down = weights + line_of(width);
-    // Lanes of a sample.
-    const int span = rows <= 8 ? 8 : rows <= 16 ? 16 : WARP;
-    const int row = lane() % span;
+    // Lanes of a place.
+    const int span = above || rows > 16 ? WARP : rows > 8 ? 16 : 8;
+    const int own = lane() % span;
+    // The lane whose row is the first for this one's result.
+    const int first_lane = above ? lane() + above - radius : lane() - own;
 #pragma unroll 1
     for (int first = 0; first < count; first += WARP / span) {
         const int index = first + lane() / span;
         const Place place = place_of(min(index, count - 1));
         const CudaconvChannel& channel = place.channel;
-        const int x = place.x - width / 2, y = border_position(launch.frame.border, place.y - rows / 2 + row, height);
+        const int x = place.x - width / 2, y = border_position(launch.frame.border, place.y - (above ? above : radius) + own, height);
         float sum = 0.0f;
-        if (row < rows) {
+        if (x >= 0 && x + width <= place.samples && y != BEYOND) {
             cudaconv_u64 at = input_at(channel, x, y);
             const u32 step = channel.step;
             // Raised codes and zero levels are whole numbers: their difference is exact.
             const float zero = WHOLE + channel.zero;
-            if (x >= 0 && x + width <= place.samples && y != BEYOND) {
 #pragma unroll 4
-                for (int i = 0; i < width; ++i, at += step)
-                    sum = fmaf(__ldg(weights + i), __uint_as_float(0x4b000000u | read_sample<u8>(at)) - zero, sum);
-            } else {
+            for (int i = 0; i < width; ++i, at += step)
+                sum = fmaf(__ldg(weights + i), __uint_as_float(0x4b000000u | read_sample<u8>(at)) - zero, sum);
+        } else {
 #pragma unroll 1
-                for (int i = 0; i < width; ++i) {
-                    const int from = border_position(launch.frame.border, x + i, place.samples);
-                    sum = fmaf(__ldg(weights + i), value_in<u8>(launch.frame, channel, from, y), sum);
-                }
+            for (int i = 0; i < width; ++i) {
+                const int from = border_position(launch.frame.border, x + i, place.samples);
+                sum = fmaf(__ldg(weights + i), value_in<u8>(launch.frame, channel, from, y), sum);
             }
         }
         float result = 0.0f;
 #pragma unroll 4
-        for (int j = 0; j < rows; ++j) result = fmaf(__ldg(down + j), __shfl_sync(~0u, sum, j, span), result);
-        if (row == 0 && index < count) {
+        for (int j = 0; j < rows; ++j) result = fmaf(__ldg(down + j), __shfl_sync(~0u, sum, first_lane + j), result);
+        const bool is_result = above ? own < STEP && place.y + own < height : own == 0 && index < count;
+        if (is_result && channel.action == CUDACONV_FILTER) {
             const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
-            write_sample<u8>(output_at(channel, place.x, place.y), code);
+            write_sample<u8>(output_at(channel, place.x, place.y + (above ? own : 0)), code);
         }
     }
 }
@@ -175,22 +177,28 @@ struct Doubts {
 };
 
 // Notes what is in doubt, a bit for each of the results of a thread: `note(bit)` is 16 bits that say which. Where there is no
-// room, and in the end, those that are noted are decided: `decide_all(count)`. All lanes of the warp take part.
-template <typename Note, typename DecideAll>
-DEVICE void note_doubts(Doubts& doubts, u32 doubtful, bool is_last, Note note, DecideAll decide_all) {
-    bool more;
-    do {
-        u32 at = doubtful != 0 ? atomicAdd(&doubts.count, __popc(doubtful)) : 0;
-#pragma unroll 1
-        for (; doubtful != 0 && at < MOST_DOUBTS; ++at, doubtful &= doubtful - 1) doubts.places[at] = note(__ffs(doubtful) - 1);
-        __syncwarp();
-        const u32 count = doubts.count;
-        more = count > MOST_DOUBTS;
-        if (more || is_last) {
-            decide_all(static_cast<int>(min(count, MOST_DOUBTS)));
+// room, and in the end, the `count` samples that are noted are decided: `decide(count, false)`. Where there are more than there ever
+// is room for, all samples of the step are: `decide(…, true)`. All lanes of the warp take part.
+template <typename Note, typename Decide>
+DEVICE void note_doubts(Doubts& doubts, u32 doubtful, bool is_last, Note note, Decide decide) {
+    u32 count = __reduce_add_sync(~0u, __popc(doubtful));
+    while (true) {
+        const bool is_step = count > MOST_DOUBTS;
+        if (!is_step && doubts.count + count <= MOST_DOUBTS) {
             __syncwarp();
-            if (lane() == 0) doubts.count = 0;
+            if (doubtful != 0) {
+                u32 at = atomicAdd(&doubts.count, __popc(doubtful));
+#pragma unroll 1
+                for (; doubtful != 0; ++at, doubtful &= doubtful - 1) doubts.places[at] = note(__ffs(doubtful) - 1);
+            }
+            count = 0;
+            __syncwarp();
+            if (!is_last || doubts.count == 0) return;
         }
+        decide(static_cast<int>(doubts.count), is_step);
         __syncwarp();
-    } while (more);
+        if (is_step) count = doubtful = 0;
+        else if (lane() == 0) doubts.count = 0;
+        __syncwarp();
+    }
 }
