@@ -33,6 +33,7 @@ template <typename Own>
 struct Shared {
     typename Ring<Own>::Shared staged;
     Doubts doubts[WARPS];
+    alignas(16) u32 held[WARPS][8];
     float levels[COLOURS];
 #if V_LDS
     alignas(16) uint4 weights[4 * Own::BLOCKS][WARP];
@@ -76,10 +77,15 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     const SplitConstants& constants = *reinterpret_cast<const SplitConstants*>(table + 4 * BLOCKS * WARP);
 #if V_LDS == 1
     if (threadIdx.x < 4) shared.start[threadIdx.x] = __ldg(&constants.start);
+    if (lane() < 4) shared.held[warp][4 + lane()] = 0x64646464;
+    __syncwarp();
+    const u32 raised = load_piece(shared_address(shared.held[warp]) + PIECE).x;
 #else
+    if (lane() < 4) shared.held[warp][lane()] = __float_as_uint(__ldg(&constants.start)), shared.held[warp][4 + lane()] = 0x64646464;
+    __syncwarp();
     float start[4];
-#pragma unroll
-    for (int k = 0; k < 4; ++k) start[k] = __ldg(&constants.start), keep_float(start[k]);
+    load_matrix_floats(start, shared_address(shared.held[warp]));
+    const u32 raised = load_piece(shared_address(shared.held[warp]) + PIECE).x;
 #endif
     const float scale = __ldg(&constants.scale);
     u32 doubt = __ldg(&constants.window);
@@ -146,6 +152,12 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
         for (int k = 0; k < 2 * BLOCKS; ++k)
             load_pieces(words[k / BLOCKS][k % BLOCKS], read_at + slot + k / BLOCKS * GROUP * Own::PITCH + k % BLOCKS * 4 * PIECE);
+        u32 firsts[2][2 * BLOCKS];
+#pragma unroll
+        for (int k = 0; k < 4 * BLOCKS; ++k) {
+            const u32* const two = words[k / (2 * BLOCKS)][k / 2 % BLOCKS] + k % 2 * 2;
+            firsts[k / (2 * BLOCKS)][k % (2 * BLOCKS)] = __byte_perm(two[0], two[1], first_two);
+        }
         const u32 own_slot = slot, slot_before = before;
         before = slot, slot = Own::next(slot);
         // 1024 and a code, two in a register: of two rows and four pixels the first two colours, and the third of two pixels.
@@ -163,15 +175,14 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             for (int group = 0; group < 2; ++group) {
                 u32 operands[2 * BLOCKS];
 #pragma unroll
-                for (int b = 0; b < BLOCKS; ++b)
-#pragma unroll
-                    for (int k = 0; k < 2; ++k) {
-                        const u32 w0 = words[group][b][2 * k], w1 = words[group][b][2 * k + 1];
-                        u32& own = operands[2 * b + k];
-                        if (c == 0) own = (__byte_perm(w0, w1, first_two) & 0x00ff00ff) | 0x64006400;
-                        if (c == 1) own = __byte_perm(__byte_perm(w0, w1, first_two), 0x64646464, 0x4341);
-                        if (c == 2) own = (__byte_perm(w0, w1, third) & 0x00ff00ff) | 0x64006400;
+                for (int k = 0; k < 2 * BLOCKS; ++k) {
+                    if (c == 2) {
+                        const u32* const two = words[group][k / 2] + k % 2 * 2;
+                        operands[k] = __byte_perm(__byte_perm(two[0], two[1], third), raised, 0x4140);
+                    } else {
+                        operands[k] = __byte_perm(firsts[group][k], raised, c == 0 ? 0x4240 : 0x4341);
                     }
+                }
                 float own[4];
                 u32 weights[4];
 #if V_LDS == 1
@@ -197,8 +208,14 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 const u32(&p)[2] = quotients[half], (&q)[2] = remainders[half];
                 float(&whole)[4] = sums[c][half], (&rest)[4] = sums_left[c][half];
                 weights_of(weights, DOWN + 1), multiply(whole, weights, p[0], p[1], whole);
+#if V_ORDER
+                u32 more[4];
+                weights_of(more, DOWN_LEFT + 1), multiply(rest, more, p[0], p[1], rest);
+                multiply(rest, weights, q[0], q[1], rest);
+#else
                 multiply(rest, weights, q[0], q[1], rest);
                 weights_of(weights, DOWN_LEFT + 1), multiply(rest, weights, p[0], p[1], rest);
+#endif
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
                     const float result = result_of(whole[k], rest[k], scale, levels[c]);
