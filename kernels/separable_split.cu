@@ -110,7 +110,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
     const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
-    const u32 first_two = c0 | c1 << 4 | (c0 + 4) << 8 | (c1 + 4) << 12, third = c2 | (c2 + 4) << 8;
+    const u32 first_two = c0 | c1 << 4 | (c0 + 4) << 8 | (c1 + 4) << 12, third = c2 | (c2 + 4) << 4;
     const u32 even = 2 << 4 * c1 | 4 << 4 * c2, odd = 2 << 4 * c1 | 6 << 4 * c2;
 
     // --- Where pixels are written: four of two rows, 8 rows apart
