@@ -10,15 +10,13 @@
 #ifndef V_BLOCKS
 #define V_BLOCKS 3
 #endif
+#ifndef V_ABL
+#define V_ABL 0
+#endif
 #ifndef V_LDS
 #define V_LDS 0
 #endif
 
-DEVICE void load_matrix_floats(float (&floats)[4], u32 from) {
-    const uint4 four = load_piece(from);
-    floats[0] = __uint_as_float(four.x), floats[1] = __uint_as_float(four.y);
-    floats[2] = __uint_as_float(four.z), floats[3] = __uint_as_float(four.w);
-}
 // Channels that are computed.
 constexpr int COLOURS = 3;
 
@@ -32,7 +30,7 @@ struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), V_AHEAD, 1> {
 template <typename Own>
 struct Shared {
     typename Ring<Own>::Shared staged;
-    Doubts doubts[WARPS];
+    alignas(16) CanonicalWeights canonical;
     alignas(16) u32 held[WARPS][8];
     float levels[COLOURS];
 #if V_LDS
@@ -84,7 +82,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     if (lane() < 4) shared.held[warp][lane()] = __float_as_uint(__ldg(&constants.start)), shared.held[warp][4 + lane()] = 0x64646464;
     __syncwarp();
     float start[4];
-    load_matrix_floats(start, shared_address(shared.held[warp]));
+    load_floats(start, shared_address(shared.held[warp]));
     const u32 raised = load_piece(shared_address(shared.held[warp]) + PIECE).x;
 #endif
     const float scale = __ldg(&constants.scale);
@@ -105,8 +103,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
     for (int c = 0; c < COLOURS; ++c) levels[c] = level_of(constants, tile.job.channels[c + (c >= static_cast<int>(left_out))]);
     keep(filtered), keep(copied), keep(filled), keep(doubt);
-    Doubts& doubts = shared.doubts[warp];
-    if (lane() == 0) doubts.count = 0;
+    shared.canonical.load(launch, reinterpret_cast<const float*>(&constants + 1));
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
     const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
@@ -126,18 +123,6 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     int rounds = tile.steps + BLOCKS - 1;
     keep(read_at), keep(rounds), keep(own_at);
 
-    // Of what is in doubt, 14 bits: the row of the tile, the pixel of the warp's 16, the channel.
-    auto decide_all = [&](int count, bool is_step, int step) {
-        const Tile<Own> all = ring.tile_again();
-        const float* weights = reinterpret_cast<const float*>(launch.weights + (4 * BLOCKS * WARP + 2) * sizeof(uint4));
-        const int x = all.x0 / WORD + again(threadIdx.x) / WARP * 16;
-        const int columns = min(16, static_cast<int>(all.job.width) - x);
-        decide(launch, weights, all.height, is_step ? columns * WORD : count, is_step ? Own::ABOVE : 0, [&](int i) -> Place {
-            const int place = is_step ? step * STEP * 64 + i : doubts.places[i];
-            return {all.job.channels[place % 4], static_cast<int>(all.job.width), x + place / 4 % 16, all.y0 + place / 64};
-        });
-    };
-
     // --- Steps
     // Sums down that are not complete: whole ones, and what is left.
     float sums[COLOURS][2][4], sums_left[COLOURS][2][4];
@@ -146,7 +131,9 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
         ring.template wait<Own::AHEAD - 1>(round, slot);
+#if V_ABL != 4
         ring.copy_step();
+#endif
         // Pieces of two groups of rows.
         u32 words[2][BLOCKS][4];
 #pragma unroll
@@ -187,7 +174,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 u32 weights[4];
 #if V_LDS == 1
                 float start[4];
-                load_matrix_floats(start, weights_at - lane() * PIECE + 4 * BLOCKS * WARP * PIECE);
+                load_floats(start, weights_at - lane() * PIECE + 4 * BLOCKS * WARP * PIECE);
 #endif
 #pragma unroll
                 for (int b = 0; b < BLOCKS; ++b) weights_of(weights, ACROSS + b), multiply(own, weights, operands[2 * b], operands[2 * b + 1], b == 0 ? start : own);
@@ -213,8 +200,10 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 weights_of(more, DOWN_LEFT + 1), multiply(rest, more, p[0], p[1], rest);
                 multiply(rest, weights, q[0], q[1], rest);
 #else
+#if V_ABL != 1
                 multiply(rest, weights, q[0], q[1], rest);
                 weights_of(weights, DOWN_LEFT + 1), multiply(rest, weights, p[0], p[1], rest);
+#endif
 #endif
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
@@ -226,8 +215,10 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #endif
                 }
                 weights_of(weights, DOWN), multiply(whole, weights, p[0], p[1]);
+#if V_ABL != 1
                 multiply(rest, weights, q[0], q[1]);
                 weights_of(weights, DOWN_LEFT), multiply(rest, weights, p[0], p[1], rest);
+#endif
             }
 #ifdef V_PACKED
 #pragma unroll
@@ -283,7 +274,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         if (left >= PIECE) {
 #pragma unroll
             for (int k = 0; k < 2; ++k)
-                if (rows_left > k * GROUP)
+                if (rows_left > k * GROUP + (V_ABL == 3 ? 100000 : 0))
                     write_sample(out + k * out_lines, make_uint4(pixels[k][0], pixels[k][1], pixels[k][2], pixels[k][3]));
         } else {
 #pragma unroll
@@ -293,29 +284,25 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #ifndef V_NODOUBT
 #ifdef V_PACKED
         const bool any = min(least_two & 0xffff, least_two >> 16) < doubt;
-        if (round == rounds - 1 || __any_sync(~0u, any)) {
+        if (__any_sync(~0u, any)) {
 #pragma unroll
             for (int k = 0; k < 24; ++k) if ((fractions[k / 8][k / 2 % 4] >> 16 * (k % 2) & 0xffff) < doubt) doubtful |= 1u << k;
 #else
-        if (round == rounds - 1 || __any_sync(~0u, doubtful != 0)) {
+        if (__any_sync(~0u, doubtful != 0)) {
 #endif
-            // Not of what lies beyond the picture.
-            u32 inside = 0;
-#pragma unroll
-            for (int k = 0; k < 8; ++k)
-                if (left > k % 4 * WORD && rows_left > k / 4 * GROUP) inside |= 0x010101u << k;
+            // The bytes that were written are replaced.
+            __syncwarp();
             const u32 skipped = (31 - __clz(~filtered)) / 8;
-            auto channel_of = [&](u32 colour) { return colour + (colour >= skipped); };
-            // Where fewer are filtered, one that is not takes the place of a colour.
-#pragma unroll
-            for (u32 c = 0; c < COLOURS; ++c)
-                if (!(filtered >> 8 * channel_of(c) & 1)) inside &= ~(0xffu << 8 * c);
-            doubtful &= inside;
-            const u32 row = (round - (BLOCKS - 1)) * STEP + lane() / 4, pixel = lane() % 4 * 4;
-            note_doubts(
-                doubts, doubtful, round == rounds - 1,
-                [&](int bit) { return (row + bit / 4 % 2 * GROUP) << 6 | (pixel + bit % 4) << 2 | channel_of(bit / 8); },
-                [&](int count, bool is_step) { decide_all(count, is_step, round - (BLOCKS - 1)); });
+            const u32 bytes_at = own_at - lane() / 4 * Own::PITCH - lane() % 4 * PIECE;
+            const int first_byte = again(threadIdx.x) / WARP * Own::BYTES;
+            decide<Own::ABOVE>(
+                launch, ring.tile_again(), shared.canonical, doubtful, ring.tile_again().y0 + (round - (BLOCKS - 1)) * STEP,
+                [&](int row) { return bytes_at - first_byte + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot); },
+                [&](int of_lane, int bit) -> Place {
+                    const u32 colour = bit / 8, channel = colour + (colour >= skipped);
+                    return {of_lane / 4 + bit / 4 % 2 * GROUP, first_byte + of_lane % 4 * PIECE + bit % 4 * WORD + static_cast<int>(channel), channel};
+                },
+                Own::BYTES, [&](int i) -> Place { return {0, first_byte + i, i % static_cast<u32>(WORD)}; });
         }
 #endif
         out += out_step;

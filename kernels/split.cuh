@@ -46,6 +46,18 @@ DEVICE u32 truncated_halves_of(float low, float high) {
     return two;
 }
 
+DEVICE void load_floats(float (&floats)[4], u32 from) {
+    const uint4 four = load_piece(from);
+    floats[0] = __uint_as_float(four.x), floats[1] = __uint_as_float(four.y);
+    floats[2] = __uint_as_float(four.z), floats[3] = __uint_as_float(four.w);
+}
+
+DEVICE u32 load_byte(u32 from) {
+    u32 byte;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(from) : "memory");
+    return byte;
+}
+
 DEVICE void load_matrix(u32 (&words)[4], const uint4* from) {
     const uint4 four = __ldg(from);
     words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
@@ -117,88 +129,92 @@ DEVICE u32 least_of(u32 a, u32 b) {
 
 // --- Doubts -------------------------------------------------------------------------------------
 
-// What is in doubt: a sample, or the samples of a step's rows one below the other.
-struct Place {
-    const CudaconvChannel& channel;
-    int samples;  // of the channel's rows
-    int x, y;     // of the first of them
-};
+// Most taps of a line, in whole fours.
+constexpr int MOST_TAPS = 20;
+// Of more results of a step that are in doubt all of it is decided.
+constexpr u32 MOST_DOUBTS = 64;
 
-// Computes what is at `count` places in the canonical order and writes it: `place_of(i)` says where. `above` is 0 where these are
-// samples, else how many rows above the first of a step the first lane takes. `weights` are those of the launch's kernel
-// as CudaconvTaps has them. All lanes of the warp take part, each with a row of the input of one place.
-template <typename PlaceOf>
-DEVICE void decide(const CudaconvConvolveLaunch& launch, const float* weights, int height, int count, int above, PlaceOf place_of) {
-    const int width = launch.kernels[0].width, rows = launch.kernels[0].height, radius = rows / 2;
-    const float* const down = weights + line_of(width);
-    // Lanes of a place.
-    const int span = above || rows > 16 ? WARP : rows > 8 ? 16 : 8;
-    const int own = lane() % span;
-    // The lane whose row is the first for this one's result.
-    const int first_lane = above ? lane() + above - radius : lane() - own;
-#pragma unroll 1
-    for (int first = 0; first < count; first += WARP / span) {
-        const int index = first + lane() / span;
-        const Place place = place_of(min(index, count - 1));
-        const CudaconvChannel& channel = place.channel;
-        const int x = place.x - width / 2, y = border_position(launch.frame.border, place.y - (above ? above : radius) + own, height);
-        float sum = 0.0f;
-        if (x >= 0 && x + width <= place.samples && y != BEYOND) {
-            cudaconv_u64 at = input_at(channel, x, y);
-            const u32 step = channel.step;
-            // Raised codes and zero levels are whole numbers: their difference is exact.
-            const float zero = WHOLE + channel.zero;
-#pragma unroll 4
-            for (int i = 0; i < width; ++i, at += step)
-                sum = fmaf(__ldg(weights + i), __uint_as_float(0x4b000000u | read_sample<u8>(at)) - zero, sum);
-        } else {
-#pragma unroll 1
-            for (int i = 0; i < width; ++i) {
-                const int from = border_position(launch.frame.border, x + i, place.samples);
-                sum = fmaf(__ldg(weights + i), value_in<u8>(launch.frame, channel, from, y), sum);
-            }
-        }
-        float result = 0.0f;
-#pragma unroll 4
-        for (int j = 0; j < rows; ++j) result = fmaf(__ldg(down + j), __shfl_sync(~0u, sum, first_lane + j), result);
-        const bool is_result = above ? own < STEP && place.y + own < height : own == 0 && index < count;
-        if (is_result && channel.action == CUDACONV_FILTER) {
-            const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
-            write_sample<u8>(output_at(channel, place.x, place.y + (above ? own : 0)), code);
+// The weights of the canonical order, and behind them zeros.
+struct CanonicalWeights {
+    float across[MOST_TAPS], down[MOST_TAPS];
+
+    // `from`: as CudaconvTaps has them.
+    __device__ __forceinline__ void load(const CudaconvConvolveLaunch& launch, const float* from) {
+        const int width = launch.kernels[0].width, height = launch.kernels[0].height;
+        for (int i = threadIdx.x; i < MOST_TAPS; i += THREADS) {
+            across[i] = i < width ? __ldg(from + i) : 0.0f;
+            down[i] = i < height ? __ldg(from + line_of(width) + i) : 0.0f;
         }
     }
-}
-
-// The samples of a warp that are in doubt, in shared memory.
-constexpr u32 MOST_DOUBTS = 32;
-struct Doubts {
-    u32 count;
-    u16 places[MOST_DOUBTS];
 };
 
-// Notes what is in doubt, a bit for each of the results of a thread: `note(bit)` is 16 bits that say which. Where there is no
-// room, and in the end, the `count` samples that are noted are decided: `decide(count, false)`. Where there are more than there ever
-// is room for, all samples of the step are: `decide(…, true)`. All lanes of the warp take part.
-template <typename Note, typename Decide>
-DEVICE void note_doubts(Doubts& doubts, u32 doubtful, bool is_last, Note note, Decide decide) {
-    u32 count = __reduce_add_sync(~0u, __popc(doubtful));
-    while (true) {
-        const bool is_step = count > MOST_DOUBTS;
-        if (!is_step && doubts.count + count <= MOST_DOUBTS) {
-            __syncwarp();
-            if (doubtful != 0) {
-                u32 at = atomicAdd(&doubts.count, __popc(doubtful));
+// A sample: its row of the step, its byte of the tile's rows, its channel.
+struct Place {
+    int row, byte;
+    u32 channel;
+};
+
+// Decides results of a warp that are in doubt, a bit for each of a thread's, in the canonical order: `place_of(lane, bit)` says
+// where they are. `column(i)` is the first of the samples that a warp computes one below the other in a step, of `columns`. `row_at(i)` is the
+// address in shared memory of the tile's bytes in row i of the 32 rows around the step, which begin `ABOVE` rows above it.
+// `y` is the picture's row of the step. All lanes of the warp take part, each with a row of the input.
+template <int ABOVE, typename Tile, typename RowAt, typename PlaceOf, typename Column>
+DEVICE void decide(const CudaconvConvolveLaunch& launch, const Tile& tile, const CanonicalWeights& weights, u32 doubtful, int y,
+                   RowAt row_at, PlaceOf place_of, int columns, Column column) {
+    const int width = launch.kernels[0].width, rows = launch.kernels[0].height;
+    const bool is_all = __reduce_add_sync(~0u, __popc(doubtful)) > MOST_DOUBTS;
+    // Lanes of a place.
+    const int span = is_all || rows > 16 ? WARP : 16, own = lane() % span;
 #pragma unroll 1
-                for (; doubtful != 0; ++at, doubtful &= doubtful - 1) doubts.places[at] = note(__ffs(doubtful) - 1);
-            }
-            count = 0;
-            __syncwarp();
-            if (!is_last || doubts.count == 0) return;
+    for (int i = 0;; ++i) {
+        Place place = {};
+        bool is_place = true;
+        if (is_all) {
+            if (i == columns) break;
+            place = column(i);
+            if (tile.job.channels[place.channel].action != CUDACONV_FILTER) continue;
+        } else {
+            // Those of the first lanes that have one.
+            const u32 all = __ballot_sync(~0u, doubtful != 0);
+            if (all == 0) break;
+            const u32 others = all & (all - 1), of_own = lane() < span ? all : others;
+            is_place = of_own != 0;
+            const int from = is_place ? __ffs(of_own) - 1 : 0;
+            place = place_of(from, __ffs(__shfl_sync(~0u, doubtful, from)) - 1);
+            const u32 taken = (all ^ others) | (span == WARP ? 0 : others & ~(others - 1));
+            if (taken >> lane() & 1) doubtful &= doubtful - 1;
         }
-        decide(static_cast<int>(doubts.count), is_step);
-        __syncwarp();
-        if (is_step) count = doubtful = 0;
-        else if (lane() == 0) doubts.count = 0;
-        __syncwarp();
+        const CudaconvChannel& channel = tile.job.channels[place.channel];
+        const u32 step = channel.step;
+        const int row = place.row + own + (is_all ? 0 : ABOVE - rows / 2);
+        u32 at = row_at(row % WARP) + place.byte - width / 2 * step;
+        // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
+        const float zero = WHOLE + channel.zero;
+        float sum = 0.0f;
+#pragma unroll 1
+        for (int k = 0; k < width; k += 4) {
+            float four[4];
+            load_floats(four, shared_address(weights.across + k));
+#pragma unroll
+            for (int n = 0; n < 4; ++n, at += step) sum = fmaf(four[n], __uint_as_float(0x4b000000u | load_byte(at)) - zero, sum);
+        }
+        float result = 0.0f;
+        // Of all rows: the first that this lane's result is made of.
+        if (is_all) sum = __shfl_down_sync(~0u, sum, ABOVE - rows / 2);
+#pragma unroll 1
+        for (int k = 0; k < rows; k += 4) {
+            float four[4];
+            load_floats(four, shared_address(weights.down + k));
+            result = fmaf(four[0], sum, result);
+#pragma unroll
+            for (int n = 1; n < 4; ++n) result = fmaf(four[n], __shfl_down_sync(~0u, sum, n), result);
+            sum = __shfl_down_sync(~0u, sum, 4);
+        }
+        const int out_y = y + (is_all ? own : place.row), out_byte = tile.x0 + place.byte;
+        const bool is_result = is_all ? own < STEP : own == 0 && is_place;
+        if (is_result && out_y < tile.height && out_byte < tile.row_bytes && channel.action == CUDACONV_FILTER) {
+            const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
+            write_sample<u8>(tile.first.output + static_cast<cudaconv_u64>(out_y) * tile.first.output_stride + out_byte, code);
+        }
     }
 }
