@@ -30,7 +30,7 @@ struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), V_AHEAD, 1> {
 template <typename Own>
 struct Shared {
     typename Ring<Own>::Shared staged;
-    alignas(16) CanonicalWeights canonical;
+    Canonical<4 * COLOURS> canonical;
     alignas(16) u32 held[WARPS][8];
     float levels[COLOURS];
 #if V_LDS
@@ -102,7 +102,9 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     float levels[COLOURS];
 #pragma unroll
     for (int c = 0; c < COLOURS; ++c) levels[c] = level_of(constants, tile.job.channels[c + (c >= static_cast<int>(left_out))]);
-    keep(filtered), keep(copied), keep(filled), keep(doubt);
+#if V_KEEP
+    keep(filtered);
+#endif
     shared.canonical.load(launch, reinterpret_cast<const float*>(&constants + 1));
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
@@ -115,13 +117,22 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     int left = tile.row_bytes - out_byte, rows_left = tile.height - tile.y0 - out_row;
     u32 out_step = STEP * tile.first.output_stride, out_lines = GROUP * tile.first.output_stride;
     cudaconv_u64 out = tile.first.output + static_cast<cudaconv_u64>(tile.y0 + out_row) * tile.first.output_stride + out_byte;
-    keep(out_step), keep(left);
+#if V_KEEP
+    keep(left);
+#endif
     // The bytes above them, if they were in the first rows of a slot.
     const u32 bytes = shared_address(shared.staged.bytes) + warp * Own::BYTES;
     u32 own_at = bytes + out_row * Own::PITCH + (Own::BESIDE + lane() % 4) * PIECE;
     u32 read_at = bytes + lane() % GROUP * Own::PITCH + lane() / GROUP * PIECE, slot = 0, before = 0;
     int rounds = tile.steps + BLOCKS - 1;
-    keep(read_at), keep(rounds), keep(own_at);
+#if V_KEEP
+    keep(read_at);
+#endif
+#ifdef V_CLOCK
+#define CLK(i) if (blockIdx.x == 7 && blockIdx.y == 0 && threadIdx.x == 0) reinterpret_cast<u32*>(launch.weights + 32768)[(round * 8 + i) & 1023] = clock();
+#else
+#define CLK(i)
+#endif
 
     // --- Steps
     // Sums down that are not complete: whole ones, and what is left.
@@ -130,10 +141,13 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     for (int k = 0; k < COLOURS * 8; ++k) sums[k / 8][k / 4 % 2][k % 4] = sums_left[k / 8][k / 4 % 2][k % 4] = 0.0f;
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
+        CLK(0)
         ring.template wait<Own::AHEAD - 1>(round, slot);
+        CLK(1)
 #if V_ABL != 4
         ring.copy_step();
 #endif
+        CLK(2)
         // Pieces of two groups of rows.
         u32 words[2][BLOCKS][4];
 #pragma unroll
@@ -150,9 +164,8 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         // 1024 and a code, two in a register: of two rows and four pixels the first two colours, and the third of two pixels.
         u32 twos[2][4], thirds[2][2];
         float first_results[8];
-        u32 doubtful = 0;
 #ifdef V_PACKED
-        u32 fractions[COLOURS][4], least_two = 0x1fff1fff;
+        u32 fractions[4 * COLOURS], least_two = 0x1fff1fff;
 #endif
 #pragma unroll
         for (int c = 0; c < COLOURS; ++c) {
@@ -223,8 +236,8 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #ifdef V_PACKED
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
-                fractions[c][k] = fractions_of(results[2 * k], results[2 * k + 1]);
-                least_two = least_of(least_two, fractions[c][k]);
+                fractions[4 * c + k] = fractions_of(results[2 * k], results[2 * k + 1]);
+                least_two = least_of(least_two, fractions[4 * c + k]);
             }
 #elif !defined(V_NODOUBT)
             if (least < doubt) {
@@ -240,7 +253,9 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 if (c == 2 && k % 2 == 0) thirds[k / 4][k / 2 % 2] = truncated_halves_of(results[k], results[k + 1]);
             }
         }
+        CLK(3)
         if (round < BLOCKS - 1) continue;
+        CLK(4)
         if (clamped) {
 #pragma unroll
             for (int k = 0; k < 8; ++k) twos[k / 4][k % 4] = clamped_codes(twos[k / 4][k % 4]);
@@ -281,30 +296,27 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             for (int k = 0; k < 6; ++k)
                 if (left > k % 3 * WORD && rows_left > k / 3 * GROUP) write_sample(out + k / 3 * out_lines + k % 3 * WORD, pixels[k / 3][k % 3]);
         }
+        CLK(5)
 #ifndef V_NODOUBT
-#ifdef V_PACKED
-        const bool any = min(least_two & 0xffff, least_two >> 16) < doubt;
-        if (__any_sync(~0u, any)) {
-#pragma unroll
-            for (int k = 0; k < 24; ++k) if ((fractions[k / 8][k / 2 % 4] >> 16 * (k % 2) & 0xffff) < doubt) doubtful |= 1u << k;
-#else
-        if (__any_sync(~0u, doubtful != 0)) {
-#endif
+        const u32 doubtful = __ballot_sync(~0u, min(least_two & 0xffff, least_two >> 16) < doubt);
+        if (doubtful != 0) {
             // The bytes that were written are replaced.
             __syncwarp();
+            const int own_row = lane() / 4, own_byte = lane() % 4 * PIECE;
+            const u32 stride = out_step / STEP, bytes_at = own_at - own_row * Own::PITCH - own_byte;
             const u32 skipped = (31 - __clz(~filtered)) / 8;
-            const u32 bytes_at = own_at - lane() / 4 * Own::PITCH - lane() % 4 * PIECE;
-            const int first_byte = again(threadIdx.x) / WARP * Own::BYTES;
-            decide<Own::ABOVE>(
-                launch, ring.tile_again(), shared.canonical, doubtful, ring.tile_again().y0 + (round - (BLOCKS - 1)) * STEP,
-                [&](int row) { return bytes_at - first_byte + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot); },
-                [&](int of_lane, int bit) -> Place {
-                    const u32 colour = bit / 8, channel = colour + (colour >= skipped);
-                    return {of_lane / 4 + bit / 4 % 2 * GROUP, first_byte + of_lane % 4 * PIECE + bit % 4 * WORD + static_cast<int>(channel), channel};
+            const Samples samples = {launch.frame.jobs[ring.job_index], out - own_row * stride - own_byte, stride, rows_left + own_row, left + own_byte};
+            decide_doubts<Own::ABOVE, WORD>(
+                launch, shared.canonical, samples, doubtful, fractions, doubt,
+                [&](int row) { return bytes_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot); },
+                [&](int of_lane, int i) -> Place {
+                    const u32 colour = i / 8, channel = colour + (colour >= skipped);
+                    return {of_lane / 4 + i / 4 % 2 * GROUP, of_lane % 4 * PIECE + i % 4 * WORD + static_cast<int>(channel), channel};
                 },
-                Own::BYTES, [&](int i) -> Place { return {0, first_byte + i, i % static_cast<u32>(WORD)}; });
+                Own::BYTES, [&](int i) { return static_cast<u32>(i % WORD); });
         }
 #endif
+        CLK(6)
         out += out_step;
         rows_left -= STEP;
     }

@@ -58,6 +58,12 @@ DEVICE u32 load_byte(u32 from) {
     return byte;
 }
 
+DEVICE u32 load_half(u32 from) {
+    u32 half;
+    asm volatile("{.reg .u16 half; ld.shared.u16 half, [%1]; cvt.u32.u16 %0, half;}" : "=r"(half) : "r"(from) : "memory");
+    return half;
+}
+
 DEVICE void load_matrix(u32 (&words)[4], const uint4* from) {
     const uint4 four = __ldg(from);
     words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
@@ -131,14 +137,19 @@ DEVICE u32 least_of(u32 a, u32 b) {
 
 // Most taps of a line, in whole fours.
 constexpr int MOST_TAPS = 20;
-// Of more results of a step that are in doubt all of it is decided.
-constexpr u32 MOST_DOUBTS = 64;
+// Where more threads of a warp are in doubt about a step, all of it is decided.
+constexpr int MOST_DOUBTFUL = 8;
 
-// The weights of the canonical order, and behind them zeros.
-struct CanonicalWeights {
-    float across[MOST_TAPS], down[MOST_TAPS];
+// WORDS: a thread's, of fractions.
+template <int WORDS>
+struct Canonical {
+    // The weights, and behind them zeros.
+    alignas(16) float across[MOST_TAPS];
+    float down[MOST_TAPS];
+    // Of each warp, the fractions of one thread that is in doubt.
+    alignas(16) u32 fractions[WARPS][WORDS];
 
-    // `from`: as CudaconvTaps has them.
+    // `from`: the weights as CudaconvTaps has them.
     __device__ __forceinline__ void load(const CudaconvConvolveLaunch& launch, const float* from) {
         const int width = launch.kernels[0].width, height = launch.kernels[0].height;
         for (int i = threadIdx.x; i < MOST_TAPS; i += THREADS) {
@@ -148,73 +159,91 @@ struct CanonicalWeights {
     }
 };
 
-// A sample: its row of the step, its byte of the tile's rows, its channel.
+// A sample of those that a warp computes in a step: its row, its byte of the row, its channel.
 struct Place {
     int row, byte;
     u32 channel;
 };
 
-// Decides results of a warp that are in doubt, a bit for each of a thread's, in the canonical order: `place_of(lane, bit)` says
-// where they are. `column(i)` is the first of the samples that a warp computes one below the other in a step, of `columns`. `row_at(i)` is the
-// address in shared memory of the tile's bytes in row i of the 32 rows around the step, which begin `ABOVE` rows above it.
-// `y` is the picture's row of the step. All lanes of the warp take part, each with a row of the input.
-template <int ABOVE, typename Tile, typename RowAt, typename PlaceOf, typename Column>
-DEVICE void decide(const CudaconvConvolveLaunch& launch, const Tile& tile, const CanonicalWeights& weights, u32 doubtful, int y,
-                   RowAt row_at, PlaceOf place_of, int columns, Column column) {
-    const int width = launch.kernels[0].width, rows = launch.kernels[0].height;
-    const bool is_all = __reduce_add_sync(~0u, __popc(doubtful)) > MOST_DOUBTS;
-    // Lanes of a place.
-    const int span = is_all || rows > 16 ? WARP : 16, own = lane() % span;
+// Where a warp's samples are: those of a step begin at `output`; rows and bytes that there are of it.
+struct Samples {
+    const CudaconvJob& job;
+    cudaconv_u64 output;
+    u32 stride;
+    int rows, bytes;
+};
+
+// Sums up in the canonical order and writes: of the sample at `place`, or of all samples of its column. Lane l takes row l of the
+// window, or row l of the 32 rows around the step, of which the first is ABOVE rows above it; `row_at(i)` is the address in shared memory
+// of the warp's first byte in row i of these. APART: bytes between samples, or 0 where the channel says that.
+template <int ABOVE, int APART, int WORDS, typename RowAt>
+DEVICE void decide(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, const Samples& samples, Place place,
+                   bool is_column, RowAt row_at) {
+    const int width = launch.kernels[0].width, rows = launch.kernels[0].height, above = ABOVE - rows / 2;
+    const CudaconvChannel& channel = samples.job.channels[place.channel];
+    const int step = APART ? APART : channel.step;
+    u32 at = row_at((is_column ? lane() : place.row + above + lane()) % WARP) + place.byte - width / 2 * step;
+    // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
+    const float zero = WHOLE + channel.zero;
+    float sum = 0.0f, result = 0.0f;
+#pragma unroll
+    for (int k = 0; k < MOST_TAPS; k += 4) {
+        if (k >= width) break;
+        float four[4];
+        load_floats(four, shared_address(canonical.across + k));
+#pragma unroll
+        for (int n = 0; n < 4; ++n)
+            sum = fmaf(four[n], __uint_as_float(0x4b000000u | load_byte(at + (k + n) * step)) - zero, sum);
+    }
+    if (is_column) sum = __shfl_down_sync(~0u, sum, above);
+#pragma unroll
+    for (int k = 0; k < MOST_TAPS; k += 4) {
+        if (k >= rows) break;
+        float four[4];
+        load_floats(four, shared_address(canonical.down + k));
+#pragma unroll
+        for (int n = 0; n < 4; ++n) result = fmaf(four[n], __shfl_down_sync(~0u, sum, k + n), result);
+    }
+    const int row = is_column ? lane() : place.row;
+    if (lane() >= (is_column ? STEP : 1) || row >= samples.rows || place.byte >= samples.bytes || channel.action != CUDACONV_FILTER) return;
+    const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
+    write_sample<u8>(samples.output + static_cast<u32>(row) * samples.stride + place.byte, code);
+}
+
+// Decides what a warp is in doubt about after a step, given the fractions of each thread, two in a word: `place_of(lane, i)` is where
+// fraction i of a lane is; `columns` and `channel_of(i)` are of the bytes of a row. All lanes of the warp take part.
+template <int ABOVE, int APART, int WORDS, typename RowAt, typename PlaceOf, typename ChannelOf>
+DEVICE void decide_doubts(const CudaconvConvolveLaunch& launch, Canonical<WORDS>& canonical, const Samples& samples, u32 doubtful,
+                          const u32 (&fractions)[WORDS], u32 window, RowAt row_at, PlaceOf place_of, int columns, ChannelOf channel_of) {
+    u32* const of_warp = canonical.fractions[threadIdx.x / WARP];
+    const bool is_all = __popc(doubtful) > MOST_DOUBTFUL;
+    int column = 0, from = 0;
+    u32 mask = 0;
 #pragma unroll 1
-    for (int i = 0;; ++i) {
-        Place place = {};
-        bool is_place = true;
+    while (true) {
+        Place place;
         if (is_all) {
-            if (i == columns) break;
-            place = column(i);
-            if (tile.job.channels[place.channel].action != CUDACONV_FILTER) continue;
+            if (column == columns) return;
+            place = {0, column, channel_of(column)};
+            ++column;
         } else {
-            // Those of the first lanes that have one.
-            const u32 all = __ballot_sync(~0u, doubtful != 0);
-            if (all == 0) break;
-            const u32 others = all & (all - 1), of_own = lane() < span ? all : others;
-            is_place = of_own != 0;
-            const int from = is_place ? __ffs(of_own) - 1 : 0;
-            place = place_of(from, __ffs(__shfl_sync(~0u, doubtful, from)) - 1);
-            const u32 taken = (all ^ others) | (span == WARP ? 0 : others & ~(others - 1));
-            if (taken >> lane() & 1) doubtful &= doubtful - 1;
-        }
-        const CudaconvChannel& channel = tile.job.channels[place.channel];
-        const u32 step = channel.step;
-        const int row = place.row + own + (is_all ? 0 : ABOVE - rows / 2);
-        u32 at = row_at(row % WARP) + place.byte - width / 2 * step;
-        // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
-        const float zero = WHOLE + channel.zero;
-        float sum = 0.0f;
-#pragma unroll 1
-        for (int k = 0; k < width; k += 4) {
-            float four[4];
-            load_floats(four, shared_address(weights.across + k));
+            if (mask == 0) {
+                if (doubtful == 0) return;
+                from = __ffs(doubtful) - 1;
+                doubtful &= doubtful - 1;
+                // Each lane looks at one of that thread's.
+                if (lane() == from) {
 #pragma unroll
-            for (int n = 0; n < 4; ++n, at += step) sum = fmaf(four[n], __uint_as_float(0x4b000000u | load_byte(at)) - zero, sum);
+                    for (int k = 0; k < WORDS; k += 4)
+                        store_piece(shared_address(of_warp + k), make_uint4(fractions[k], fractions[k + 1], fractions[k + 2], fractions[k + 3]));
+                }
+                __syncwarp();
+                const u32 fraction = lane() < 2 * WORDS ? load_half(shared_address(of_warp) + lane() * 2) : window;
+                mask = __ballot_sync(~0u, fraction < window);
+            }
+            place = place_of(from, __ffs(mask) - 1);
+            mask &= mask - 1;
         }
-        float result = 0.0f;
-        // Of all rows: the first that this lane's result is made of.
-        if (is_all) sum = __shfl_down_sync(~0u, sum, ABOVE - rows / 2);
-#pragma unroll 1
-        for (int k = 0; k < rows; k += 4) {
-            float four[4];
-            load_floats(four, shared_address(weights.down + k));
-            result = fmaf(four[0], sum, result);
-#pragma unroll
-            for (int n = 1; n < 4; ++n) result = fmaf(four[n], __shfl_down_sync(~0u, sum, n), result);
-            sum = __shfl_down_sync(~0u, sum, 4);
-        }
-        const int out_y = y + (is_all ? own : place.row), out_byte = tile.x0 + place.byte;
-        const bool is_result = is_all ? own < STEP : own == 0 && is_place;
-        if (is_result && out_y < tile.height && out_byte < tile.row_bytes && channel.action == CUDACONV_FILTER) {
-            const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
-            write_sample<u8>(tile.first.output + static_cast<cudaconv_u64>(out_y) * tile.first.output_stride + out_byte, code);
-        }
+        decide<ABOVE, APART>(launch, canonical, samples, place, is_all, row_at);
     }
 }
