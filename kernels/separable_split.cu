@@ -7,6 +7,9 @@
 #ifndef V_AHEAD
 #define V_AHEAD 2
 #endif
+#ifndef V_KEPT
+#define V_KEPT 1
+#endif
 #ifndef V_BLOCKS
 #define V_BLOCKS 3
 #endif
@@ -22,7 +25,7 @@ constexpr int COLOURS = 3;
 
 // BLOCKS: of 16 pixels or rows, that 16 sums are computed from. What is copied stands in the ring above what is computed.
 template <int BLOCKS_>
-struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), V_AHEAD, 1> {
+struct Filter : Shape<4, 2 * (BLOCKS_ - 1), GROUP * (BLOCKS_ - 1), V_AHEAD, V_KEPT> {
     static constexpr int BLOCKS = BLOCKS_;
     static constexpr int BYTES = 4 * PIECE;  // of a row, that a warp computes
 };
@@ -51,6 +54,10 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     Ring<Own> ring(launch, shared.staged, job_index, tile);
 #pragma unroll 1
     for (int step = 0; step < Own::AHEAD; ++step) ring.copy_step();
+#ifdef V_SLACK
+    ring.begin();
+    ring.template first<Own::AHEAD - 1>();
+#endif
 
     // --- Weights, and what becomes of sums
     const uint4* table = reinterpret_cast<const uint4*>(launch.weights);
