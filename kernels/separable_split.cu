@@ -112,7 +112,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
 #if V_KEEP
     keep(filtered);
 #endif
-    shared.canonical.load(launch, reinterpret_cast<const float*>(&constants + 1));
+    shared.canonical.load(launch, tile.job, reinterpret_cast<const float*>(&constants + 1));
     // Selectors of `__byte_perm`: of two pixels, bytes of the first two colours, and of the third; and of codes, those of a pixel in
     // their places. The third ones of two pixels are in one register.
     const u32 c0 = left_out == 0, c1 = 1 + (left_out <= 1), c2 = 2 + (left_out <= 2);
@@ -312,15 +312,16 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             const int own_row = lane() / 4, own_byte = lane() % 4 * PIECE;
             const u32 stride = out_step / STEP, bytes_at = own_at - own_row * Own::PITCH - own_byte;
             const u32 skipped = (31 - __clz(~filtered)) / 8;
-            const Samples samples = {launch.frame.jobs[ring.job_index], out - own_row * stride - own_byte, stride, rows_left + own_row, left + own_byte};
-            decide_doubts<Own::ABOVE, WORD>(
+            const u32 channels = (filtered & 1) | (filtered >> 7 & 2) | (filtered >> 14 & 4) | (filtered >> 21 & 8);
+            const Samples samples = {out - own_row * stride - own_byte, stride, rows_left + own_row, left + own_byte, channels};
+            decide_doubts<Own::ABOVE>(
                 launch, shared.canonical, samples, doubtful, fractions, doubt,
                 [&](int row) { return bytes_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot); },
                 [&](int of_lane, int i) -> Place {
                     const u32 colour = i / 8, channel = colour + (colour >= skipped);
                     return {of_lane / 4 + i / 4 % 2 * GROUP, of_lane % 4 * PIECE + i % 4 * WORD + static_cast<int>(channel), channel};
                 },
-                Own::BYTES, [&](int i) { return static_cast<u32>(i % WORD); });
+                Own::BYTES, [&](int i) { return static_cast<u32>(i % WORD); }, [](u32) { return WORD; });
         }
 #endif
         CLK(6)

@@ -58,6 +58,10 @@ DEVICE u32 load_byte(u32 from) {
     return byte;
 }
 
+DEVICE void load_two(float& first, float& second, u32 from) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(from) : "memory");
+}
+
 DEVICE u32 load_half(u32 from) {
     u32 half;
     asm volatile("{.reg .u16 half; ld.shared.u16 half, [%1]; cvt.u32.u16 %0, half;}" : "=r"(half) : "r"(from) : "memory");
@@ -98,13 +102,21 @@ struct SplitConstants {
 
 // What is added to the sums down of a channel.
 DEVICE float level_of(const SplitConstants& constants, const CudaconvChannel& channel) {
+#ifdef V_RM
+    return constants.first - 1024.0f + fmaf(128.0f - channel.zero, constants.gain, channel.offset + constants.shift);
+#else
     return constants.first + fmaf(128.0f - channel.zero, constants.gain, channel.offset + constants.shift);
+#endif
 }
 
 // A result, from 1024 on: of whole sums down, and what is left of them. The whole part is the code, the last 13 bits are the fraction, up
 // to 2047.
 DEVICE float result_of(float whole, float left, float scale, float level) {
+#ifdef V_RM
+    return __fadd_rd(fmaf(fmaf(left, 1.0f / UNIT, whole), scale, level), 1024.0f);
+#else
     return fmaf(fmaf(left, 1.0f / UNIT, whole), scale, level);
+#endif
 }
 
 // Whether results may be beyond 0..255.
@@ -135,27 +147,30 @@ DEVICE u32 least_of(u32 a, u32 b) {
 
 // --- Doubts -------------------------------------------------------------------------------------
 
-// Most taps of a line, in whole fours.
+// Taps of a line, in whole fours.
 constexpr int MOST_TAPS = 20;
 // Where more threads of a warp are in doubt about a step, all of it is decided.
 constexpr int MOST_DOUBTFUL = 8;
 
-// WORDS: a thread's, of fractions.
+// What results in doubt are decided with. WORDS: a thread's, of fractions.
 template <int WORDS>
 struct Canonical {
     // The weights, and behind them zeros.
     alignas(16) float across[MOST_TAPS];
     float down[MOST_TAPS];
+    // By channel: 2^23 and the zero level, and the offset.
+    float2 levels[CUDACONV_CHANNELS];
     // Of each warp, the fractions of one thread that is in doubt.
     alignas(16) u32 fractions[WARPS][WORDS];
 
     // `from`: the weights as CudaconvTaps has them.
-    __device__ __forceinline__ void load(const CudaconvConvolveLaunch& launch, const float* from) {
-        const int width = launch.kernels[0].width, height = launch.kernels[0].height;
-        for (int i = threadIdx.x; i < MOST_TAPS; i += THREADS) {
+    __device__ __forceinline__ void load(const CudaconvConvolveLaunch& launch, const CudaconvJob& job, const float* from) {
+        const int width = launch.kernels[0].width, height = launch.kernels[0].height, i = threadIdx.x;
+        if (i < MOST_TAPS) {
             across[i] = i < width ? __ldg(from + i) : 0.0f;
             down[i] = i < height ? __ldg(from + line_of(width) + i) : 0.0f;
         }
+        if (i < CUDACONV_CHANNELS) levels[i] = make_float2(WHOLE + job.channels[i].zero, job.channels[i].offset);
     }
 };
 
@@ -165,56 +180,52 @@ struct Place {
     u32 channel;
 };
 
-// Where a warp's samples are: those of a step begin at `output`; rows and bytes that there are of it.
+// Where a warp's samples of a step begin, and the rows and bytes that there are of them; a bit for each channel that is filtered.
 struct Samples {
-    const CudaconvJob& job;
     cudaconv_u64 output;
     u32 stride;
     int rows, bytes;
+    u32 filtered;
 };
 
 // Sums up in the canonical order and writes: of the sample at `place`, or of all samples of its column. Lane l takes row l of the
 // window, or row l of the 32 rows around the step, of which the first is ABOVE rows above it; `row_at(i)` is the address in shared memory
-// of the warp's first byte in row i of these. APART: bytes between samples, or 0 where the channel says that.
-template <int ABOVE, int APART, int WORDS, typename RowAt>
-DEVICE void decide(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, const Samples& samples, Place place,
+// of the warp's first byte in row i of these. STEP_BYTES: from one sample of the channel to the next.
+template <int ABOVE, int WORDS, typename RowAt>
+DEVICE void decide(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, const Samples& samples, Place place, int step,
                    bool is_column, RowAt row_at) {
+    // 16 taps and one, or 20.
+    constexpr int TAPS = 17;
     const int width = launch.kernels[0].width, rows = launch.kernels[0].height, above = ABOVE - rows / 2;
-    const CudaconvChannel& channel = samples.job.channels[place.channel];
-    const int step = APART ? APART : channel.step;
-    u32 at = row_at((is_column ? lane() : place.row + above + lane()) % WARP) + place.byte - width / 2 * step;
-    // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
-    const float zero = WHOLE + channel.zero;
+    const u32 at = row_at((is_column ? lane() : place.row + above + lane()) % WARP) + place.byte - width / 2 * step;
+    const u32 own_levels = shared_address(canonical.levels + place.channel);
+    // All are under way before the first is needed.
+    float codes[TAPS], across[MOST_TAPS], down[MOST_TAPS], zero, offset;
+#pragma unroll
+    for (int k = 0; k < TAPS; ++k) codes[k] = __uint_as_float(load_byte(at + k * step));
+#pragma unroll
+    for (int k = 0; k < MOST_TAPS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(across + k), shared_address(canonical.across + k));
+    load_two(zero, offset, own_levels);
+#pragma unroll
+    for (int k = 0; k < MOST_TAPS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(down + k), shared_address(canonical.down + k));
     float sum = 0.0f, result = 0.0f;
+    // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
 #pragma unroll
-    for (int k = 0; k < MOST_TAPS; k += 4) {
-        if (k >= width) break;
-        float four[4];
-        load_floats(four, shared_address(canonical.across + k));
-#pragma unroll
-        for (int n = 0; n < 4; ++n)
-            sum = fmaf(four[n], __uint_as_float(0x4b000000u | load_byte(at + (k + n) * step)) - zero, sum);
-    }
+    for (int k = 0; k < TAPS; ++k) sum = fmaf(across[k], __uint_as_float(0x4b000000u | __float_as_uint(codes[k])) - zero, sum);
     if (is_column) sum = __shfl_down_sync(~0u, sum, above);
 #pragma unroll
-    for (int k = 0; k < MOST_TAPS; k += 4) {
-        if (k >= rows) break;
-        float four[4];
-        load_floats(four, shared_address(canonical.down + k));
-#pragma unroll
-        for (int n = 0; n < 4; ++n) result = fmaf(four[n], __shfl_down_sync(~0u, sum, k + n), result);
-    }
+    for (int k = 0; k < TAPS; ++k) result = fmaf(down[k], __shfl_down_sync(~0u, sum, k), result);
     const int row = is_column ? lane() : place.row;
-    if (lane() >= (is_column ? STEP : 1) || row >= samples.rows || place.byte >= samples.bytes || channel.action != CUDACONV_FILTER) return;
-    const u32 code = round_to_code(divided(launch, result) + channel.offset, launch.frame.max_code);
+    if (lane() >= (is_column ? STEP : 1) || row >= samples.rows || place.byte >= samples.bytes || !(samples.filtered >> place.channel & 1)) return;
+    const u32 code = round_to_code(divided(launch, result) + offset, launch.frame.max_code);
     write_sample<u8>(samples.output + static_cast<u32>(row) * samples.stride + place.byte, code);
 }
 
 // Decides what a warp is in doubt about after a step, given the fractions of each thread, two in a word: `place_of(lane, i)` is where
 // fraction i of a lane is; `columns` and `channel_of(i)` are of the bytes of a row. All lanes of the warp take part.
-template <int ABOVE, int APART, int WORDS, typename RowAt, typename PlaceOf, typename ChannelOf>
+template <int ABOVE, int WORDS, typename RowAt, typename PlaceOf, typename ChannelOf, typename StepOf>
 DEVICE void decide_doubts(const CudaconvConvolveLaunch& launch, Canonical<WORDS>& canonical, const Samples& samples, u32 doubtful,
-                          const u32 (&fractions)[WORDS], u32 window, RowAt row_at, PlaceOf place_of, int columns, ChannelOf channel_of) {
+                          const u32 (&fractions)[WORDS], u32 window, RowAt row_at, PlaceOf place_of, int columns, ChannelOf channel_of, StepOf step_of) {
     u32* const of_warp = canonical.fractions[threadIdx.x / WARP];
     const bool is_all = __popc(doubtful) > MOST_DOUBTFUL;
     int column = 0, from = 0;
@@ -244,6 +255,6 @@ DEVICE void decide_doubts(const CudaconvConvolveLaunch& launch, Canonical<WORDS>
             place = place_of(from, __ffs(mask) - 1);
             mask &= mask - 1;
         }
-        decide<ABOVE, APART>(launch, canonical, samples, place, is_all, row_at);
+        decide<ABOVE>(launch, canonical, samples, place, step_of(place.channel), is_all, row_at);
     }
 }
