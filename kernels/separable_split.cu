@@ -132,6 +132,9 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     u32 own_at = bytes + out_row * Own::PITCH + (Own::BESIDE + lane() % 4) * PIECE;
     u32 read_at = bytes + lane() % GROUP * Own::PITCH + lane() / GROUP * PIECE, slot = 0, before = 0;
     int rounds = tile.steps + BLOCKS - 1;
+#ifdef V_PENDING
+    u32 pending = ~0u, before_that = 0;
+#endif
 #if V_KEEP
     keep(read_at);
 #endif
@@ -155,6 +158,14 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         ring.copy_step();
 #endif
         CLK(2)
+#ifdef V_PENDING
+        const u32 waited = pending;
+        const int waited_above = Own::ABOVE - static_cast<int>(launch.kernels[0].height) / 2 + static_cast<int>(waited >> 8 & 15) + lane();
+        const u32 waited_at = own_at - lane() / 4 * Own::PITCH - lane() % 4 * PIECE + waited_above % STEP * Own::PITCH + (waited_above & STEP ? before : before_that) +
+                              (waited & 63) - launch.kernels[0].width / 2 * WORD;
+        const u32 waited_code = canonical_code<Own::ABOVE>(launch, shared.canonical, waited_at, WORD, waited & 3, false);
+        before_that = before;
+#endif
         // Pieces of two groups of rows.
         u32 words[2][BLOCKS][4];
 #pragma unroll
@@ -305,6 +316,10 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
         }
         CLK(5)
 #ifndef V_NODOUBT
+#ifdef V_PENDING
+        if (threadIdx.x % WARP == 0 && waited != ~0u) write_sample<u8>(out - out_step + (waited >> 8 & 15) * (out_step / STEP) + (waited & 63), waited_code);
+        pending = ~0u;
+#endif
         const u32 doubtful = __ballot_sync(~0u, min(least_two & 0xffff, least_two >> 16) < doubt);
         if (doubtful != 0) {
             // The bytes that were written are replaced.
@@ -314,6 +329,28 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             const u32 skipped = (31 - __clz(~filtered)) / 8;
             const u32 channels = (filtered & 1) | (filtered >> 7 & 2) | (filtered >> 14 & 4) | (filtered >> 21 & 8);
             const Samples samples = {out - own_row * stride - own_byte, stride, rows_left + own_row, left + own_byte, channels};
+#ifdef V_PENDING
+            // One of one thread waits for the next step.
+            if ((doubtful & (doubtful - 1)) == 0 && round + 1 < rounds) {
+                const int from = __ffs(doubtful) - 1;
+                u32* const of_warp = shared.canonical.fractions[again(threadIdx.x) / WARP];
+                if (lane() == from) {
+#pragma unroll
+                    for (int k = 0; k < 12; k += 4)
+                        store_piece(shared_address(of_warp + k), make_uint4(fractions[k], fractions[k + 1], fractions[k + 2], fractions[k + 3]));
+                }
+                __syncwarp();
+                const u32 fraction = lane() < 24 ? load_half(shared_address(of_warp) + lane() * 2) : doubt;
+                const u32 mask = __ballot_sync(~0u, fraction < doubt);
+                if ((mask & (mask - 1)) == 0) {
+                    const int i = __ffs(mask) - 1;
+                    const u32 colour = i / 8, channel = colour + (colour >= skipped);
+                    const int row = from / 4 + i / 4 % 2 * GROUP, byte = from % 4 * PIECE + i % 4 * WORD + static_cast<int>(channel);
+                    if (row < samples.rows && byte < samples.bytes && (channels >> channel & 1)) pending = row << 8 | byte;
+                }
+            }
+            if (pending == ~0u)
+#endif
             decide_doubts<Own::ABOVE>(
                 launch, shared.canonical, samples, doubtful, fractions, doubt,
                 [&](int row) { return bytes_at + row % STEP * Own::PITCH + (row < STEP ? slot_before : own_slot); },

@@ -188,36 +188,42 @@ struct Samples {
     u32 filtered;
 };
 
-// Sums up in the canonical order and writes: of the sample at `place`, or of all samples of its column. Lane l takes row l of the
-// window, or row l of the 32 rows around the step, of which the first is ABOVE rows above it; `row_at(i)` is the address in shared memory
-// of the warp's first byte in row i of these. STEP_BYTES: from one sample of the channel to the next.
-template <int ABOVE, int WORDS, typename RowAt>
-DEVICE void decide(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, const Samples& samples, Place place, int step,
-                   bool is_column, RowAt row_at) {
+// The code of the canonical order, of lane 0's sample, or of each of 16 lanes: from `at` on lane l has the bytes of row l of the window, or, where
+// columns are decided, of row l of the 32 rows around the step, of which the first is ABOVE rows above it.
+template <int ABOVE, int WORDS>
+DEVICE u32 canonical_code(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, u32 at, int step, u32 channel, bool is_column) {
     // 16 taps and one, or 20.
     constexpr int TAPS = 17;
-    const int width = launch.kernels[0].width, rows = launch.kernels[0].height, above = ABOVE - rows / 2;
-    const u32 at = row_at((is_column ? lane() : place.row + above + lane()) % WARP) + place.byte - width / 2 * step;
-    const u32 own_levels = shared_address(canonical.levels + place.channel);
     // All are under way before the first is needed.
-    float codes[TAPS], across[MOST_TAPS], down[MOST_TAPS], zero, offset;
+    u32 codes[TAPS];
+    float across[MOST_TAPS], down[MOST_TAPS], zero, offset;
 #pragma unroll
-    for (int k = 0; k < TAPS; ++k) codes[k] = __uint_as_float(load_byte(at + k * step));
+    for (int k = 0; k < TAPS; ++k) codes[k] = load_byte(at + k * step);
 #pragma unroll
     for (int k = 0; k < MOST_TAPS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(across + k), shared_address(canonical.across + k));
-    load_two(zero, offset, own_levels);
+    load_two(zero, offset, shared_address(canonical.levels + channel));
 #pragma unroll
     for (int k = 0; k < MOST_TAPS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(down + k), shared_address(canonical.down + k));
     float sum = 0.0f, result = 0.0f;
     // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
 #pragma unroll
-    for (int k = 0; k < TAPS; ++k) sum = fmaf(across[k], __uint_as_float(0x4b000000u | __float_as_uint(codes[k])) - zero, sum);
-    if (is_column) sum = __shfl_down_sync(~0u, sum, above);
+    for (int k = 0; k < TAPS; ++k) sum = fmaf(across[k], __uint_as_float(0x4b000000u | codes[k]) - zero, sum);
+    if (is_column) sum = __shfl_down_sync(~0u, sum, ABOVE - launch.kernels[0].height / 2);
 #pragma unroll
     for (int k = 0; k < TAPS; ++k) result = fmaf(down[k], __shfl_down_sync(~0u, sum, k), result);
+    return round_to_code(divided(launch, result) + offset, launch.frame.max_code);
+}
+
+// Decides and writes the sample at `place`, or all samples of its column. `row_at(i)` is the address in shared memory of the warp's first
+// byte in row i of the 32 rows around the step. `step`: bytes from one sample of the channel to the next.
+template <int ABOVE, int WORDS, typename RowAt>
+DEVICE void decide(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, const Samples& samples, Place place, int step,
+                   bool is_column, RowAt row_at) {
+    const int width = launch.kernels[0].width, above = ABOVE - static_cast<int>(launch.kernels[0].height) / 2;
+    const u32 at = row_at((is_column ? lane() : place.row + above + lane()) % WARP) + place.byte - width / 2 * step;
+    const u32 code = canonical_code<ABOVE>(launch, canonical, at, step, place.channel, is_column);
     const int row = is_column ? lane() : place.row;
     if (lane() >= (is_column ? STEP : 1) || row >= samples.rows || place.byte >= samples.bytes || !(samples.filtered >> place.channel & 1)) return;
-    const u32 code = round_to_code(divided(launch, result) + offset, launch.frame.max_code);
     write_sample<u8>(samples.output + static_cast<u32>(row) * samples.stride + place.byte, code);
 }
 
