@@ -102,21 +102,13 @@ struct SplitConstants {
 
 // What is added to the sums down of a channel.
 DEVICE float level_of(const SplitConstants& constants, const CudaconvChannel& channel) {
-#ifdef V_RM
-    return constants.first - 1024.0f + fmaf(128.0f - channel.zero, constants.gain, channel.offset + constants.shift);
-#else
     return constants.first + fmaf(128.0f - channel.zero, constants.gain, channel.offset + constants.shift);
-#endif
 }
 
 // A result, from 1024 on: of whole sums down, and what is left of them. The whole part is the code, the last 13 bits are the fraction, up
 // to 2047.
 DEVICE float result_of(float whole, float left, float scale, float level) {
-#ifdef V_RM
-    return __fadd_rd(fmaf(fmaf(left, 1.0f / UNIT, whole), scale, level), 1024.0f);
-#else
     return fmaf(fmaf(left, 1.0f / UNIT, whole), scale, level);
-#endif
 }
 
 // Whether results may be beyond 0..255.
@@ -147,8 +139,8 @@ DEVICE u32 least_of(u32 a, u32 b) {
 
 // --- Doubts -------------------------------------------------------------------------------------
 
-// Taps of a line, in whole fours.
-constexpr int MOST_TAPS = 20;
+// Most taps of a line, and weights of one in shared memory.
+constexpr int TAPS = 17, WEIGHTS = 20;
 // Where more threads of a warp are in doubt about a step, all of it is decided.
 constexpr int MOST_DOUBTFUL = 8;
 
@@ -156,17 +148,17 @@ constexpr int MOST_DOUBTFUL = 8;
 template <int WORDS>
 struct Canonical {
     // The weights, and behind them zeros.
-    alignas(16) float across[MOST_TAPS];
-    float down[MOST_TAPS];
+    alignas(16) float across[WEIGHTS];
+    float down[WEIGHTS];
     // By channel: 2^23 and the zero level, and the offset.
     float2 levels[CUDACONV_CHANNELS];
-    // Of each warp, the fractions of one thread that is in doubt.
+    // Of each warp, the fractions of one thread.
     alignas(16) u32 fractions[WARPS][WORDS];
 
     // `from`: the weights as CudaconvTaps has them.
     __device__ __forceinline__ void load(const CudaconvConvolveLaunch& launch, const CudaconvJob& job, const float* from) {
         const int width = launch.kernels[0].width, height = launch.kernels[0].height, i = threadIdx.x;
-        if (i < MOST_TAPS) {
+        if (i < WEIGHTS) {
             across[i] = i < width ? __ldg(from + i) : 0.0f;
             down[i] = i < height ? __ldg(from + line_of(width) + i) : 0.0f;
         }
@@ -174,93 +166,53 @@ struct Canonical {
     }
 };
 
-// A sample of those that a warp computes in a step: its row, its byte of the row, its channel.
-struct Place {
-    int row, byte;
-    u32 channel;
-};
-
-// Where a warp's samples of a step begin, and the rows and bytes that there are of them; a bit for each channel that is filtered.
-struct Samples {
-    cudaconv_u64 output;
-    u32 stride;
-    int rows, bytes;
-    u32 filtered;
-};
-
-// The code of the canonical order, of lane 0's sample, or of each of 16 lanes: from `at` on lane l has the bytes of row l of the window, or, where
-// columns are decided, of row l of the 32 rows around the step, of which the first is ABOVE rows above it.
-template <int ABOVE, int WORDS>
-DEVICE u32 canonical_code(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, u32 at, int step, u32 channel, bool is_column) {
-    // 16 taps and one, or 20.
-    constexpr int TAPS = 17;
-    // All are under way before the first is needed.
+// The code of lane 0's sample in the canonical order: lane l has row l of its window, from `at` on, with `step` bytes from a
+// sample to the next. Without branches, so that it is done among other things: all taps that there may be.
+template <int WORDS>
+DEVICE u32 canonical_code(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, u32 at, int step, u32 channel) {
     u32 codes[TAPS];
-    float across[MOST_TAPS], down[MOST_TAPS], zero, offset;
+    float across[WEIGHTS], down[WEIGHTS], zero, offset;
 #pragma unroll
     for (int k = 0; k < TAPS; ++k) codes[k] = load_byte(at + k * step);
 #pragma unroll
-    for (int k = 0; k < MOST_TAPS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(across + k), shared_address(canonical.across + k));
+    for (int k = 0; k < WEIGHTS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(across + k), shared_address(canonical.across + k));
     load_two(zero, offset, shared_address(canonical.levels + channel));
 #pragma unroll
-    for (int k = 0; k < MOST_TAPS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(down + k), shared_address(canonical.down + k));
+    for (int k = 0; k < WEIGHTS; k += 4) load_floats(*reinterpret_cast<float(*)[4]>(down + k), shared_address(canonical.down + k));
     float sum = 0.0f, result = 0.0f;
     // Raised codes and zero levels are whole numbers: their difference is exact. Weights behind the last are zero.
 #pragma unroll
     for (int k = 0; k < TAPS; ++k) sum = fmaf(across[k], __uint_as_float(0x4b000000u | codes[k]) - zero, sum);
-    if (is_column) sum = __shfl_down_sync(~0u, sum, ABOVE - launch.kernels[0].height / 2);
 #pragma unroll
     for (int k = 0; k < TAPS; ++k) result = fmaf(down[k], __shfl_down_sync(~0u, sum, k), result);
     return round_to_code(divided(launch, result) + offset, launch.frame.max_code);
 }
 
-// Decides and writes the sample at `place`, or all samples of its column. `row_at(i)` is the address in shared memory of the warp's first
-// byte in row i of the 32 rows around the step. `step`: bytes from one sample of the channel to the next.
-template <int ABOVE, int WORDS, typename RowAt>
-DEVICE void decide(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, const Samples& samples, Place place, int step,
-                   bool is_column, RowAt row_at) {
-    const int width = launch.kernels[0].width, above = ABOVE - static_cast<int>(launch.kernels[0].height) / 2;
-    const u32 at = row_at((is_column ? lane() : place.row + above + lane()) % WARP) + place.byte - width / 2 * step;
-    const u32 code = canonical_code<ABOVE>(launch, canonical, at, step, place.channel, is_column);
-    const int row = is_column ? lane() : place.row;
-    if (lane() >= (is_column ? STEP : 1) || row >= samples.rows || place.byte >= samples.bytes || !(samples.filtered >> place.channel & 1)) return;
-    write_sample<u8>(samples.output + static_cast<u32>(row) * samples.stride + place.byte, code);
+// The same, tap by tap; each lane's result begins with the row `first` lanes further.
+template <int WORDS>
+DEVICE u32 canonical_code_by_taps(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, u32 at, int step,
+                                  u32 channel, int first) {
+    const int width = launch.kernels[0].width, height = launch.kernels[0].height;
+    const float2 levels = canonical.levels[channel];
+    float sum = 0.0f, result = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < width; ++k, at += step)
+        sum = fmaf(canonical.across[k], __uint_as_float(0x4b000000u | load_byte(at)) - levels.x, sum);
+#pragma unroll 1
+    for (int k = 0; k < height; ++k) result = fmaf(canonical.down[k], __shfl_down_sync(~0u, sum, first + k), result);
+    return round_to_code(divided(launch, result) + levels.y, launch.frame.max_code);
 }
 
-// Decides what a warp is in doubt about after a step, given the fractions of each thread, two in a word: `place_of(lane, i)` is where
-// fraction i of a lane is; `columns` and `channel_of(i)` are of the bytes of a row. All lanes of the warp take part.
-template <int ABOVE, int WORDS, typename RowAt, typename PlaceOf, typename ChannelOf, typename StepOf>
-DEVICE void decide_doubts(const CudaconvConvolveLaunch& launch, Canonical<WORDS>& canonical, const Samples& samples, u32 doubtful,
-                          const u32 (&fractions)[WORDS], u32 window, RowAt row_at, PlaceOf place_of, int columns, ChannelOf channel_of, StepOf step_of) {
-    u32* const of_warp = canonical.fractions[threadIdx.x / WARP];
-    const bool is_all = __popc(doubtful) > MOST_DOUBTFUL;
-    int column = 0, from = 0;
-    u32 mask = 0;
-#pragma unroll 1
-    while (true) {
-        Place place;
-        if (is_all) {
-            if (column == columns) return;
-            place = {0, column, channel_of(column)};
-            ++column;
-        } else {
-            if (mask == 0) {
-                if (doubtful == 0) return;
-                from = __ffs(doubtful) - 1;
-                doubtful &= doubtful - 1;
-                // Each lane looks at one of that thread's.
-                if (lane() == from) {
+// Which fractions of lane `from` are in doubt: bit i is fraction i, of two in a word.
+template <int WORDS>
+DEVICE u32 doubts_of(Canonical<WORDS>& canonical, int from, const u32 (&fractions)[WORDS], u32 window) {
+    const u32 at = shared_address(canonical.fractions[threadIdx.x / WARP]);
+    if (lane() == from) {
 #pragma unroll
-                    for (int k = 0; k < WORDS; k += 4)
-                        store_piece(shared_address(of_warp + k), make_uint4(fractions[k], fractions[k + 1], fractions[k + 2], fractions[k + 3]));
-                }
-                __syncwarp();
-                const u32 fraction = lane() < 2 * WORDS ? load_half(shared_address(of_warp) + lane() * 2) : window;
-                mask = __ballot_sync(~0u, fraction < window);
-            }
-            place = place_of(from, __ffs(mask) - 1);
-            mask &= mask - 1;
-        }
-        decide<ABOVE>(launch, canonical, samples, place, step_of(place.channel), is_all, row_at);
+        for (int k = 0; k < WORDS; k += 4)
+            store_piece(at + k * WORD, make_uint4(fractions[k], fractions[k + 1], fractions[k + 2], fractions[k + 3]));
     }
+    __syncwarp();
+    const u32 fraction = lane() < 2 * WORDS ? load_half(at + lane() * 2) : window;
+    return __ballot_sync(~0u, fraction < window);
 }

@@ -162,9 +162,6 @@ struct Ring {
     };
     struct Shared {
         alignas(128) u8 bytes[Shape::RING];
-#ifdef V_SLACK
-        alignas(8) unsigned long long arrived[2];
-#endif
         // Of tiles at an edge alone. The rows that stand for those of the tile, counted from `ABOVE` rows above it, or BEYOND: also
         // where none is needed.
         short rows[MOST_ROWS];
@@ -281,15 +278,6 @@ struct Ring {
     // Waits for step `step`, of which `LEFT` later ones may be under way, in slot `in` of the ring, and completes it.
     template <int LEFT>
     __device__ __forceinline__ void wait(int step, u32 in) {
-#ifdef V_SLACK
-        if (!(edges & BESIDE_ROWS)) {
-            wait_for_copies<LEFT - 1>();
-            __syncwarp();
-            if (threadIdx.x % WARP == 0) arrive(step + 1);
-            wait_for_all(step);
-            return;
-        }
-#endif
         wait_for_copies<LEFT>();
         __syncthreads();
         if (edges & BESIDE_ROWS) {
@@ -297,31 +285,6 @@ struct Ring {
             __syncthreads();
         }
     }
-
-#ifdef V_SLACK
-    // Before the first copies.
-    __device__ __forceinline__ void begin() {
-        if (threadIdx.x < 2) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(shared.arrived + threadIdx.x)), "r"(WARPS) : "memory");
-        __syncthreads();
-    }
-    // The first step's.
-    template <int LEFT>
-    __device__ __forceinline__ void first() {
-        wait_for_copies<LEFT>();
-        __syncwarp();
-        if (threadIdx.x % WARP == 0) arrive(0);
-    }
-    __device__ __forceinline__ void arrive(int step) {
-        asm volatile("{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}" ::"r"(shared_address(shared.arrived) + (step & 1) * 8) : "memory");
-    }
-    __device__ __forceinline__ void wait_for_all(int step) {
-        const u32 at = shared_address(shared.arrived) + (step & 1) * 8, parity = step >> 1 & 1;
-        u32 done;
-        do {
-            asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}" : "=r"(done) : "r"(at), "r"(parity) : "memory");
-        } while (!done);
-    }
-#endif
 
     // Bytes beside the picture's rows.
     __device__ __forceinline__ void fill_beside(int step, u32 in) {
