@@ -5,9 +5,9 @@
 // with the operands and places of separable_pixels.cu, of which it has twice as many products across and three times as many down.
 // The matrices come from the host (`src/engine/cuda/abi/split.rs`).
 //
-// Results are looked at all together after their pixels are written. One in doubt is decided in the next step, among its
-// products: the 32 rows that the results of a step are made of are in the ring until then. What more there is
-// is decided at once.
+// Results are looked at all together after their pixels are written. Of two threads one in doubt each is decided in the next
+// step, among its products: the 32 rows that the results of a step are made of are in the ring until then, and half a
+// warp, or all of it where there are 17 rows, has a lane for each row of a window. What more there is is decided by itself.
 //
 // Needs compute_80.
 #include "split.cuh"
@@ -42,12 +42,6 @@ struct Shared {
     alignas(16) u32 held[8];
     Canonical<Own::FRACTIONS> canonical;
 };
-
-// A sample of a warp's step: row and byte, or NOWHERE.
-constexpr u32 NOWHERE = ~0u;
-DEVICE u32 place_of(int row, int byte) { return row << 8 | byte; }
-DEVICE int row_of(u32 place) { return place >> 8; }
-DEVICE int byte_of(u32 place) { return place & 0xff; }
 
 // --- 2. the kernel -------------------------------------------------------------------------------
 
@@ -120,17 +114,24 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     u32 slot = 0, before = 0, before_that = 0;
     int rounds = tile.steps + BLOCKS - 1;
     keep(read_at), keep(rounds), keep(own_at), keep(warp_at);
-    // What lane l reads of the window of a result in the first row of a step: row l of it, from its first column on.
-    const int window_row = Own::ABOVE - static_cast<int>(launch.kernels[0].height) / 2 + lane();
+    // What a lane reads of the window of a result in the first row of a step: its row, its first column.
+    const int height = launch.kernels[0].height, above = Own::ABOVE - height / 2, span = height > WARP / 2 ? WARP : WARP / 2;
+    const int own_row = above + lane() % span;
     const u32 window_at = warp_at - launch.kernels[0].width / 2 * WORD;
-    // In the last step and the one before it.
     auto address_of = [&](int row, int byte, u32 upper, u32 lower) {
         return window_at + byte + row % STEP * Own::PITCH + (row & STEP ? lower : upper);
     };
-    auto write_code = [&](cudaconv_u64 first, int row, int byte, u32 code) {
-        write_sample<u8>(first + static_cast<u32>(row) * stride + byte, code);
+    // Where result `bit` of a lane is among those of the warp's step.
+    const u32 skipped = left_out;
+    auto row_of = [&](int of_lane, int bit) { return of_lane / 4 + bit / 4 % 2 * GROUP; };
+    auto byte_of = [&](int of_lane, int bit) {
+        const u32 colour = bit / 8;
+        return static_cast<int>(of_lane % 4 * PIECE + bit % 4 * WORD + colour + (colour >= skipped));
     };
-    u32 waiting = NOWHERE;
+    const u32 fractions_at = shared_address(shared.canonical.fractions[warp]);
+    constexpr int FRACTIONS_BYTES = Own::FRACTIONS * WORD;
+    // Lanes whose fractions have been put down, at most two.
+    u32 waiting = 0;
 
     // --- Steps
     // Sums down that are not complete: whole ones, and what is left.
@@ -141,9 +142,15 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
     for (int round = 0; round < rounds; ++round) {
         ring.template wait<Own::AHEAD - 1>(round, slot);
         ring.copy_step();
-        // The result that waits, or any.
-        const u32 decided_at = address_of(window_row + row_of(waiting) % STEP, byte_of(waiting) % Own::BYTES, before_that, before);
-        const u32 decided = canonical_code(launch, shared.canonical, decided_at, WORD, waiting % WORD);
+        // The results that wait, or any.
+        const u32 of_first = doubts_of<Own::FRACTIONS>(fractions_at, window);
+        const u32 of_second = doubts_of<Own::FRACTIONS>(fractions_at + FRACTIONS_BYTES, window);
+        const u32 first_of_them = waiting & (0u - waiting), second_of_them = waiting ^ first_of_them;
+        const bool is_first = lane() < span;
+        const int of_lane = 31 - __clz(is_first ? first_of_them : second_of_them), bit = 31 - __clz(is_first ? of_first : of_second);
+        const int decided_row = row_of(of_lane & 31, bit & 31), decided_byte = byte_of(of_lane & 31, bit & 31) % Own::BYTES;
+        const u32 decided_at = address_of(own_row + decided_row % STEP, decided_byte, before_that, before);
+        const u32 decided = canonical_code(launch, shared.canonical, decided_at, WORD, decided_byte % WORD);
         // Pieces of two groups of rows.
         u32 words[2][BLOCKS][4];
 #pragma unroll
@@ -156,7 +163,7 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
             const u32* const two = words[k / (2 * BLOCKS)][k / 2 % BLOCKS] + k % 2 * 2;
             firsts[k / (2 * BLOCKS)][k % (2 * BLOCKS)] = __byte_perm(two[0], two[1], first_two);
         }
-        const u32 own_slot = slot;
+        const u32 own_slot = slot, before_that_one = before_that;
         before_that = before, before = slot, slot = Own::next(slot);
         // 1024 and a code, two in a register: of two rows and four pixels the first two colours, and the third of two pixels.
         u32 twos[2][4], thirds[2][2];
@@ -261,50 +268,63 @@ DEVICE void separable_split(const CudaconvConvolveLaunch& launch) {
                 if (left > k % 3 * WORD && rows_left > k / 3 * GROUP)
                     write_sample(out + k / 3 * GROUP * stride + k % 3 * WORD, pixels[k / 3][k % 3]);
         }
-        // Lane 0's first pixel is the warp's.
-        if (waiting != NOWHERE && lane() == 0) write_code(out - STEP * stride, row_of(waiting), byte_of(waiting), decided);
-        waiting = NOWHERE;
+        const int first_row = lane() / 4, first_byte = lane() % 4 * PIECE;
+        auto is_inside = [&](int row, int byte, int last_rows) {
+            return row < last_rows + first_row && byte < left + first_byte && filtered >> 8 * (byte % WORD) & 1;
+        };
+        auto write_code = [&](cudaconv_u64 first, int row, int byte, u32 code) {
+            write_sample<u8>(first + static_cast<u32>(row) * stride + byte, code);
+        };
+        const cudaconv_u64 first = out - first_row * stride - first_byte;
+        // All that the bits of `doubts` say, of lane `from` and a step of which the output begins at `at`.
+        auto decide = [&](u32 doubts, int from, cudaconv_u64 at, int rows, u32 upper, u32 lower) {
+#pragma unroll 1
+            for (; doubts != 0; doubts &= doubts - 1) {
+                const int row = row_of(from, __ffs(doubts) - 1), byte = byte_of(from, __ffs(doubts) - 1);
+                const u32 code = canonical_code_by_taps(launch, shared.canonical, address_of(above + lane() + row, byte, upper, lower), WORD, byte % WORD, 0);
+                if (lane() == 0 && is_inside(row, byte, rows)) write_code(at, row, byte, code);
+            }
+        };
+        if (waiting != 0) {
+            if (lane() % span == 0 && (is_first ? of_first : second_of_them ? of_second : 0) && is_inside(decided_row, decided_byte, rows_left + STEP))
+                write_code(first - STEP * stride, decided_row, decided_byte, decided);
+            // The others of those threads.
+            const u32 more_of_first = of_first & ~(0x80000000u >> __clz(of_first)), more_of_second = second_of_them ? of_second & ~(0x80000000u >> __clz(of_second)) : 0;
+            const u32 second = span == WARP && second_of_them ? of_second : more_of_second;
+            if (more_of_first | second) {
+#pragma unroll 1
+                for (u32 lanes = waiting, doubts = more_of_first; lanes != 0; lanes &= lanes - 1, doubts = second)
+                    decide(doubts, __ffs(lanes) - 1, first - STEP * stride, rows_left + STEP, before_that_one, before_that);
+            }
+            waiting = 0;
+        }
         u32 doubtful = __ballot_sync(~0u, min(least & 0xffff, least >> 16) < window);
         if (doubtful != 0) {
             // Bytes that other lanes have written are replaced.
             __syncwarp();
-            const bool is_all = __popc(doubtful) > MOST_DOUBTFUL;
-            const u32 skipped = (31 - __clz(~filtered)) / 8;
-            const int first_row = lane() / 4, first_byte = lane() % 4 * PIECE;
-            const cudaconv_u64 first = out - first_row * stride - first_byte;
-            auto is_inside = [&](int row, int byte) {
-                return row < rows_left + first_row && byte < left + first_byte && filtered >> 8 * (byte % WORD) & 1;
-            };
-            u32 mask = 0;
-            int from = 0, column = 0;
+            if (__popc(doubtful) > MOST_DOUBTFUL) {
+                // All rows of a column at once: lanes have the rows around the step.
+                doubtful = 0;
 #pragma unroll 1
-            while (true) {
-                if (is_all) {
-                    // All rows of a column at once: lanes have the rows around the step.
-                    if (column == Own::BYTES) break;
+                for (int column = 0; column < Own::BYTES; ++column) {
                     const u32 at = address_of(lane(), column, before_that, own_slot);
-                    const u32 code = canonical_code_by_taps(launch, shared.canonical, at, WORD, column % WORD, window_row - lane());
-                    if (lane() < STEP && is_inside(lane(), column)) write_code(first, lane(), column, code);
-                    ++column;
-                    continue;
+                    const u32 code = canonical_code_by_taps(launch, shared.canonical, at, WORD, column % WORD, above);
+                    if (lane() < STEP && is_inside(lane(), column, rows_left)) write_code(first, lane(), column, code);
                 }
-                if (mask == 0) {
-                    if (doubtful == 0) break;
-                    from = __ffs(doubtful) - 1, doubtful &= doubtful - 1;
-                    mask = doubts_of(shared.canonical, from, fractions, window);
-                }
-                const int bit = __ffs(mask) - 1, row = from / 4 + bit / 4 % 2 * GROUP;
-                const u32 colour = bit / 8;
-                const int byte = from % 4 * PIECE + bit % 4 * WORD + colour + (colour >= skipped);
-                mask &= mask - 1;
-                if (!is_inside(row, byte)) continue;
-                if (waiting == NOWHERE && round + 1 < rounds) {
-                    waiting = place_of(row, byte);
-                    continue;
-                }
-                const u32 at = address_of(window_row + row, byte, before_that, own_slot);
-                const u32 code = canonical_code_by_taps(launch, shared.canonical, at, WORD, byte % WORD, 0);
-                if (lane() == 0) write_code(first, row, byte, code);
+            } else if (round + 1 < rounds) {
+                waiting = doubtful & (0u - doubtful), doubtful ^= waiting;
+                if (waiting >> lane() & 1) put_fractions(fractions_at, fractions);
+                const u32 next = doubtful & (0u - doubtful);
+                if (next >> lane() & 1) put_fractions(fractions_at + FRACTIONS_BYTES, fractions);
+                waiting |= next, doubtful ^= next;
+            }
+#pragma unroll 1
+            for (; doubtful != 0; doubtful &= doubtful - 1) {
+                const int from = __ffs(doubtful) - 1;
+                u32 own = 0;
+#pragma unroll
+                for (int k = 0; k < 2 * Own::FRACTIONS; ++k) own |= (fractions[k / 2] >> 16 * (k % 2) & 0xffff) < window ? 1u << k : 0;
+                decide(__shfl_sync(~0u, own, from), from, first, rows_left, before_that, own_slot);
             }
         }
         out += STEP * stride;

@@ -152,8 +152,8 @@ struct Canonical {
     float down[WEIGHTS];
     // By channel: 2^23 and the zero level, and the offset.
     float2 levels[CUDACONV_CHANNELS];
-    // Of each warp, the fractions of one thread.
-    alignas(16) u32 fractions[WARPS][WORDS];
+    // Of each warp, the fractions of two threads.
+    alignas(16) u32 fractions[WARPS][2][WORDS];
 
     // `from`: the weights as CudaconvTaps has them.
     __device__ __forceinline__ void load(const CudaconvConvolveLaunch& launch, const CudaconvJob& job, const float* from) {
@@ -166,8 +166,8 @@ struct Canonical {
     }
 };
 
-// The code of lane 0's sample in the canonical order: lane l has row l of its window, from `at` on, with `step` bytes from a
-// sample to the next. Without branches, so that it is done among other things: all taps that there may be.
+// The code of a sample in the canonical order: of lane 0's, lane l having row l of its window, from `at` on, with `step` bytes from a
+// sample to the next; and so of that of any other lane. Without branches, so that it is done among other things: all taps that there may be.
 template <int WORDS>
 DEVICE u32 canonical_code(const CudaconvConvolveLaunch& launch, const Canonical<WORDS>& canonical, u32 at, int step, u32 channel) {
     u32 codes[TAPS];
@@ -203,16 +203,17 @@ DEVICE u32 canonical_code_by_taps(const CudaconvConvolveLaunch& launch, const Ca
     return round_to_code(divided(launch, result) + levels.y, launch.frame.max_code);
 }
 
-// Which fractions of lane `from` are in doubt: bit i is fraction i, of two in a word.
+// Puts down the fractions of a thread.
 template <int WORDS>
-DEVICE u32 doubts_of(Canonical<WORDS>& canonical, int from, const u32 (&fractions)[WORDS], u32 window) {
-    const u32 at = shared_address(canonical.fractions[threadIdx.x / WARP]);
-    if (lane() == from) {
+DEVICE void put_fractions(u32 at, const u32 (&fractions)[WORDS]) {
 #pragma unroll
-        for (int k = 0; k < WORDS; k += 4)
-            store_piece(at + k * WORD, make_uint4(fractions[k], fractions[k + 1], fractions[k + 2], fractions[k + 3]));
-    }
-    __syncwarp();
+    for (int k = 0; k < WORDS; k += 4)
+        store_piece(at + k * WORD, make_uint4(fractions[k], fractions[k + 1], fractions[k + 2], fractions[k + 3]));
+}
+
+// Which of those are in doubt: bit i is fraction i, of two in a word.
+template <int WORDS>
+DEVICE u32 doubts_of(u32 at, u32 window) {
     const u32 fraction = lane() < 2 * WORDS ? load_half(at + lane() * 2) : window;
     return __ballot_sync(~0u, fraction < window);
 }
