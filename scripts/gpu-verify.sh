@@ -146,14 +146,14 @@ part_sanitizer() {
   [ -n "$found" ] || { note sanitizer/found failed; return; }
   sanitize "$found" memcheck memcheck exact::gauss5 exact::gauss7 exact::gauss9 exact::box5 edges::rows_of_any_length \
     exact::separable_kernels_of_large exact::whole_numbers exact::sums_of_outer_products exact::the_bilateral_of_large levels:: fourier:: \
-    halves:: slabs:: smallest:: exact::emboss \
+    halves:: split:: slabs:: smallest:: exact::emboss \
     exact::sobel exact::custom full:: exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
     memory::frames_of_any_shape bands:: ladder::every_step &
   [ -n "$together" ] || wait
   # This follows every access to shared memory, and takes minutes for large windows.
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large exact::whole_numbers full:: exact::gauss5 exact::gauss9 exact::box5 &
   [ -n "$together" ] || wait
-  sanitize "$found" racecheck racecheck-halves halves:: exact::gauss3 exact::emboss &
+  sanitize "$found" racecheck racecheck-halves halves:: split:: exact::gauss3 exact::emboss &
   [ -n "$together" ] || wait
   sanitize "$found" racecheck racecheck-slabs slabs:: exact::gauss7 &
   [ -n "$together" ] || wait

@@ -58,6 +58,8 @@ mod engine_memory;
 mod engine_slabs;
 #[path = "../gpu/smallest.rs"]
 mod engine_smallest;
+#[path = "../gpu/split.rs"]
+mod engine_split;
 
 #[path = "../element/callbacks.rs"]
 mod callbacks;

@@ -16,4 +16,5 @@ mod memory;
 mod overlap;
 mod slabs;
 mod smallest;
+mod split;
 mod support;

@@ -325,8 +325,12 @@ mod kernels;
 pub mod ladder;
 #[path = "abi/matrix.rs"]
 pub mod matrix;
+#[path = "abi/products.rs"]
+pub mod products;
 #[path = "abi/slabs.rs"]
 pub mod slabs;
+#[path = "abi/split.rs"]
+pub mod split;
 #[path = "abi/wide.rs"]
 pub mod wide;
 

@@ -9,7 +9,7 @@ use crate::filter::layout::{Channel, Role, Sample};
 use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::{Border, Distance, Precision};
 use matrix_units::{
-    by_bands, by_halves, by_matrices, by_rough_bands, channels_in_rows, is_three_of_four,
+    by_bands, by_halves, by_matrices, by_rough_bands, by_split, channels_in_rows, is_three_of_four,
 };
 
 pub use matrix_units::{bands, samples};
@@ -361,7 +361,8 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     if is_box(layout, job) {
         return Some(Kernel::BoxU8);
     }
-    by_slabs(layout, job)
+    let by_split = is_in_rows(layout, job).then(|| by_split(job, capability));
+    by_split.flatten().or_else(|| by_slabs(layout, job))
 }
 
 /// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border of code values that does not repeat

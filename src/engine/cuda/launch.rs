@@ -23,7 +23,7 @@ mod parameter;
 
 use self::parameter::{
     Kernels, Parameter, add_chroma, add_digits, bilateral_parameter, check_window,
-    convolve_parameter, fast_parameter, halves, matrices, put_by_columns, spectrum,
+    convolve_parameter, fast_parameter, halves, matrices, put_by_columns, spectrum, split,
 };
 
 /// A frame in device memory.
@@ -250,6 +250,7 @@ impl Launches {
     ) -> Result<Vec<u32>, String> {
         let count = weights.len();
         let plain = weights.into_iter().map(f32::to_bits);
+        let no_weights = || format!("{} has no such weights", kernel.name());
         Ok(match kernel.weights() {
             Weights::Device => plain.collect(),
             Weights::Columns => {
@@ -258,11 +259,13 @@ impl Launches {
             }
             Weights::Matrices => matrices(&job.operation),
             Weights::Halves => {
-                let reach = kernel.halves();
-                halves(
-                    &job.operation,
-                    reach.expect("such a kernel says how far it reaches"),
-                )
+                let reach = kernel.reach().ok_or_else(no_weights)?;
+                halves(&job.operation, reach)
+            }
+            Weights::Split => {
+                let reach = kernel.reach().ok_or_else(no_weights)?;
+                let table = split(&job.operation, reach).ok_or_else(no_weights)?;
+                table.into_iter().chain(plain).collect()
             }
             Weights::Bands => {
                 let samples = choose::samples(&self.plan.layout, job);

@@ -63,6 +63,7 @@ pub fn ptx(module: Module) -> &'static str {
         Module::SeparableHalfWideU8 => file!("separable_half_wide_u8"),
         Module::SeparablePixelsU8 => file!("separable_pixels_u8"),
         Module::SeparablePixelsWideU8 => file!("separable_pixels_wide_u8"),
+        Module::SeparableSplitPixelsU8 => file!("separable_split_pixels_u8"),
         Module::BilateralNaiveU8 => file!("bilateral_naive_u8"),
         Module::BilateralNaiveU16 => file!("bilateral_naive_u16"),
         Module::BilateralTileU8 => file!("bilateral_tile_u8"),

@@ -102,7 +102,7 @@ pub fn quotients_decide(divisor: f32, offset: f32, samples: Samples) -> bool {
 }
 
 /// Half of what the last bit of numbers of such a magnitude is worth in float32.
-fn half_a_bit(magnitude: f64) -> f64 {
+pub(super) fn half_a_bit(magnitude: f64) -> f64 {
     // All but the exponent.
     f64::from_bits(magnitude.to_bits() & 0x7ff0_0000_0000_0000) * ROUNDING
 }
@@ -305,7 +305,7 @@ fn error_of_codes(weights: &[f32], divisor: f64, samples: Samples) -> f64 {
 }
 
 /// The sums of the positive and of the negative of the first weights, of the first two, …
-fn sums_by_sign(weights: &[f32]) -> impl Iterator<Item = (f64, f64)> + '_ {
+pub(super) fn sums_by_sign(weights: &[f32]) -> impl Iterator<Item = (f64, f64)> + '_ {
     weights
         .iter()
         .scan((0.0, 0.0), |(positive, negative), &weight| {

@@ -1,11 +1,5 @@
-//! The weights of separable kernels, rounded to float16, as the matrices that `kernels/separable_half.cu` and
-//! `kernels/separable_pixels.cu` multiply by, in the order in which their threads hold them.
-//!
-//! Matrix products are those of PTX's `mma.m16n8k16` of float16: of the first operand, 16 rows of 16,
-//! thread `t` of group `g` (lane 4g + t) holds columns 2t and 2t + 1 of row g, of row g + 8, and the same
-//! 8 columns further; of `mma.m16n8k8`, which the second source takes down, the first or the second half of that. How rows
-//! and columns of these products stand for places in the picture is free as long as all agree; it is said here and, in
-//! the same words, in those sources.
+//! The weights of separable kernels, rounded to float16, for the [matrices](super::products) that
+//! `kernels/separable_half.cu` and `kernels/separable_pixels.cu` multiply by.
 //!
 //! # Scale
 //! A byte in the low half of a float16 is a denormal number, of 2^-24 times its value. Weights across
@@ -19,13 +13,8 @@
 
 use half::f16;
 
-use super::MAX_CHANNELS;
+use super::products::Reach;
 
-const LANES: usize = 32;
-/// Bytes of a row, or rows, of one product.
-const SIDE: i32 = 16;
-/// Words of a thread for one product.
-const WORDS: usize = 4;
 /// Words behind the weights: see [`Matrices::table`].
 const CONSTANTS: usize = 4;
 /// What the magnitudes of the weights across sum to, and code values in sums across are times.
@@ -34,44 +23,6 @@ const CODE: f64 = 1.0 / 16_777_216.0;
 
 /// The most that a filter may enlarge differences: errors grow as they do.
 pub const MOST_GAIN: f64 = 4.0;
-
-/// How far the matrices of a kernel reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
-    /// Pieces of 16 bytes that are read on either side.
-    pub pieces: usize,
-    /// Blocks of 16 rows that 16 rows of sums are computed from.
-    pub blocks: usize,
-    /// Whether pixels have four channels, and products across are of 16 pixels of one of them; else they are of 16
-    /// bytes, whatever these are.
-    pub pixels: bool,
-}
-
-impl Reach {
-    /// Most samples beyond the centre, across where `channels` are interleaved, and down.
-    pub fn samples(self, channels: usize) -> (usize, usize) {
-        let side = SIDE as usize;
-        (side * self.pieces / channels, self.rows_above())
-    }
-
-    /// Rows above an output that the first product down begins with.
-    fn rows_above(self) -> usize {
-        SIDE as usize * (self.blocks - 1) / 2
-    }
-
-    /// Words of [`Matrices::table`].
-    pub fn words(self) -> usize {
-        (self.across() + self.blocks) * WORDS * LANES + CONSTANTS
-    }
-
-    /// Products across of the table: of pixels as many as blocks, as they reach as far beyond the centre as rows do.
-    fn across(self) -> usize {
-        match self.pixels {
-            true => self.blocks,
-            false => MAX_CHANNELS * (2 * self.pieces + 1),
-        }
-    }
-}
 
 /// Rows of a tile: with `columns` tiles across planes of such `heights`, of `slots` blocks that a GPU has room
 /// for at once. A block loads and sums a step of 16 rows besides its own, and takes about two more to
@@ -183,10 +134,20 @@ pub fn gain(across: &[f32], down: &[f32], divisor: f32) -> f64 {
     (high_across - low_across) * (high_down - low_down) / f64::from(divisor).abs()
 }
 
+/// Of the weights of such a kernel, divided: the sum of those below 0, and of those above.
+pub(super) fn ends(across: &[f32], down: &[f32], divisor: f32) -> (f64, f64) {
+    let ((low_across, high_across), (low_down, high_down)) = (sums(across), sums(down));
+    let unlike = high_across * low_down + low_across * high_down;
+    let alike = high_across * high_down + low_across * low_down;
+    let (one, other) = (unlike / f64::from(divisor), alike / f64::from(divisor));
+    (one.min(other), one.max(other))
+}
+
 impl Matrices {
     /// Rounds the kernel `down` by `across`, divided by `divisor`.
     pub fn new(across: &[f32], down: &[f32], divisor: f32) -> Matrices {
-        let ((low_across, high_across), (low_down, high_down)) = (sums(across), sums(down));
+        let (below, above) = ends(across, down, divisor);
+        let (low_across, high_across) = sums(across);
         let divisor = f64::from(divisor);
         let magnitudes = match high_across - low_across {
             0.0 => 1.0,
@@ -204,10 +165,6 @@ impl Matrices {
             sum => wanted / sum,
         };
         let factor = magnitudes / divisor / (ACROSS * CODE);
-        let ends = [
-            (high_across * low_down + low_across * high_down) / divisor,
-            (high_across * high_down + low_across * low_down) / divisor,
-        ];
         Matrices {
             down: scaled(
                 down,
@@ -218,8 +175,8 @@ impl Matrices {
                 },
             ),
             across: scaled_across,
-            below: ends[0].min(ends[1]),
-            above: ends[0].max(ends[1]),
+            below,
+            above,
         }
     }
 
@@ -233,251 +190,28 @@ impl Matrices {
         &self.down
     }
 
-    /// For one to four channels, or for pixels once, threads' words of each product across, four words of all threads at a
-    /// time; then those down. Behind them, as float32: the sum of all weights, that of the negative and that of
-    /// the positive ones, and 0.
+    /// Words of a [table](Self::table).
+    pub fn words(reach: Reach) -> usize {
+        reach.words_across() + reach.words_down() + CONSTANTS
+    }
+
+    /// The [matrices](Reach::push_across) across and those down. Behind them, as float32: the sum of all weights, that of
+    /// the negative and that of the positive ones, and 0.
     pub fn table(&self, reach: Reach) -> Vec<u32> {
-        let mut words = Vec::with_capacity(reach.words());
-        match reach.pixels {
-            true => self.push_pixels(&mut words, reach),
-            false => self.push_bytes(&mut words, reach),
-        }
-        for block in 0..reach.blocks as i32 {
-            push_product(&mut words, |row, column| {
-                let distance = block * SIDE + column - reach.rows_above() as i32 - row;
-                weight(&self.down, distance)
-            });
-        }
+        let mut words = Vec::with_capacity(Matrices::words(reach));
+        reach.push_across(&mut words, &self.across);
+        reach.push_down(&mut words, &self.down);
         let sum = sum_of(&self.across) * CODE * sum_of(&self.down);
         let constants = [sum, self.below, self.above, 0.0];
         words.extend(constants.map(|constant| (constant as f32).to_bits()));
         words
     }
-
-    fn push_bytes(&self, words: &mut Vec<u32>, reach: Reach) {
-        for channels in 1..=MAX_CHANNELS {
-            for product in 0..2 * reach.pieces + 1 {
-                let piece = product as i32 - reach.pieces as i32;
-                push_product(words, |row, column| {
-                    let distance = piece * SIDE + byte_read(column) - place_written(row);
-                    match distance % channels as i32 {
-                        0 => weight(&self.across, distance / channels as i32),
-                        _ => f16::ZERO,
-                    }
-                });
-            }
-        }
-    }
-
-    fn push_pixels(&self, words: &mut Vec<u32>, reach: Reach) {
-        for block in 0..reach.blocks as i32 {
-            let first = block * SIDE - reach.rows_above() as i32;
-            push_product(words, |row, column| {
-                weight(
-                    &self.across,
-                    first + pixel_read(column) - place_written(row),
-                )
-            });
-        }
-    }
-}
-
-/// The weight at `distance` from the centre.
-fn weight(weights: &[f16], distance: i32) -> f16 {
-    let index = usize::try_from(distance + weights.len() as i32 / 2);
-    let weight = index.ok().and_then(|index| weights.get(index));
-    weight.copied().unwrap_or(f16::ZERO)
-}
-
-/// The byte or pixel among 16 that row `row` of a product across gives the sum of: a thread gets four that stand one
-/// behind the other, two of each of two products down.
-fn place_written(row: i32) -> i32 {
-    row % 8 / 2 * 4 + row / 8 * 2 + row % 2
-}
-
-/// The byte among 16 that column `column` of a product across multiplies: a thread has four that stand one
-/// behind the other, the first and the third in one register.
-fn byte_read(column: i32) -> i32 {
-    column % 8 / 2 * 4 + column / 8 + column % 2 * 2
-}
-
-/// The pixel among 16 that it multiplies: a thread has four that stand four apart, the first two in one register.
-fn pixel_read(column: i32) -> i32 {
-    column / 8 * 8 + column % 2 * 4 + column % 8 / 2
-}
-
-/// Appends a first operand: words of all lanes.
-fn push_product(words: &mut Vec<u32>, weight: impl Fn(i32, i32) -> f16) {
-    for lane in 0..LANES {
-        for register in 0..WORDS {
-            let (row, column) = place(lane, register);
-            let of = |column| u32::from(weight(row, column).to_bits());
-            words.push(of(column) | of(column + 1) << 16);
-        }
-    }
-}
-
-/// The row of a first operand that a register of a lane is of, and the first of its two columns.
-fn place(lane: usize, register: usize) -> (i32, i32) {
-    let (group, thread) = (lane / 4, lane % 4);
-    let row = group + register % 2 * 8;
-    (row as i32, (thread * 2 + register / 2 * 8) as i32)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::products::tests::uneven;
     use super::*;
-
-    const REACHES: [Reach; 2] = [
-        Reach {
-            pieces: 2,
-            blocks: 2,
-            pixels: false,
-        },
-        Reach {
-            pieces: 4,
-            blocks: 3,
-            pixels: false,
-        },
-    ];
-
-    /// A product of the first operand that 32 lanes hold in four registers each.
-    fn product(words: &[u32], second: impl Fn(i32) -> f64) -> [f64; 16] {
-        let mut sums = [0.0; 16];
-        for lane in 0..LANES {
-            for register in 0..WORDS {
-                let word = words[lane * WORDS + register];
-                let (row, column) = place(lane, register);
-                for (at, bits) in [word & 0xffff, word >> 16].into_iter().enumerate() {
-                    let weight = f16::from_bits(bits as u16).to_f64();
-                    sums[row as usize] += weight * second(column + at as i32);
-                }
-            }
-        }
-        sums
-    }
-
-    /// Weights of every size and sign, not symmetric.
-    fn uneven(count: usize) -> Vec<f32> {
-        let weight = |i: usize| ((i * 37 + 11) % 50) as f32 / 100.0 - 0.1;
-        (0..count).map(weight).collect()
-    }
-
-    fn close(value: f64, expected: f64) {
-        assert!((value - expected).abs() < 1e-9, "{value} for {expected}");
-    }
-
-    #[test]
-    fn products_with_the_matrices_are_the_sums_across() {
-        for (reach, taps) in REACHES
-            .iter()
-            .flat_map(|reach| [1, 3, 7, 17].map(|taps| (*reach, taps)))
-        {
-            let matrices = Matrices::new(&uneven(taps), &[1.0], 1.0);
-            let table = matrices.table(reach);
-            assert_eq!(table.len(), reach.words());
-            let byte = |at: i32| f64::from((at + 200) * 37 % 256);
-            let products = table.chunks_exact(WORDS * LANES);
-            let mut products = products.take(MAX_CHANNELS * (2 * reach.pieces + 1));
-            for channels in 1..=MAX_CHANNELS {
-                let mut sums = [0.0; 16];
-                for piece in -(reach.pieces as i32)..=reach.pieces as i32 {
-                    let words = products.next().unwrap();
-                    let of_piece = product(words, |column| byte(piece * SIDE + byte_read(column)));
-                    sums.iter_mut()
-                        .zip(of_piece)
-                        .for_each(|(sum, part)| *sum += part);
-                }
-                if taps / 2 > reach.samples(channels).0 {
-                    continue;
-                }
-                for (row, sum) in sums.into_iter().enumerate() {
-                    let at = |tap: usize| (tap as i32 - taps as i32 / 2) * channels as i32;
-                    let centre = place_written(row as i32);
-                    let expected = (matrices.across.iter().enumerate())
-                        .map(|(tap, weight)| weight.to_f64() * byte(centre + at(tap)));
-                    close(sum, expected.sum());
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn products_with_the_matrices_are_the_sums_of_pixels_across() {
-        for (reach, taps) in [(REACHES[0], 17), (REACHES[1], 5), (REACHES[1], 33)] {
-            let reach = Reach {
-                pixels: true,
-                ..reach
-            };
-            let matrices = Matrices::new(&uneven(taps), &uneven(3), 1.0);
-            let table = matrices.table(reach);
-            assert_eq!(table.len(), reach.words());
-            let pixel = |at: i32| f64::from((at + 200) * 37 % 256);
-            let before = reach.samples(MAX_CHANNELS).0 as i32;
-            let mut sums = [0.0; 16];
-            let products = table.chunks_exact(WORDS * LANES);
-            for (block, words) in products.take(reach.blocks).enumerate() {
-                let first = block as i32 * SIDE - before;
-                let of_block = product(words, |column| pixel(first + pixel_read(column)));
-                sums.iter_mut()
-                    .zip(of_block)
-                    .for_each(|(sum, part)| *sum += part);
-            }
-            for (row, sum) in sums.into_iter().enumerate() {
-                let first = place_written(row as i32) - taps as i32 / 2;
-                let terms = (first..).zip(&matrices.across);
-                let expected = terms.map(|(at, weight)| weight.to_f64() * pixel(at));
-                close(sum, expected.sum());
-            }
-            // Those down follow, as of bytes.
-            let of_bytes = matrices.table(Reach {
-                pixels: false,
-                ..reach
-            });
-            let behind = (reach.blocks * WORDS * LANES) + CONSTANTS;
-            assert_eq!(
-                table[table.len() - behind..],
-                of_bytes[of_bytes.len() - behind..]
-            );
-        }
-    }
-
-    #[test]
-    fn products_with_the_matrices_are_the_sums_down() {
-        for (reach, taps) in [
-            (REACHES[0], 9),
-            (REACHES[0], 17),
-            (REACHES[1], 25),
-            (REACHES[1], 33),
-        ] {
-            let matrices = Matrices::new(&[1.0], &uneven(taps), 1.0);
-            let table = matrices.table(reach);
-            let first = MAX_CHANNELS * (2 * reach.pieces + 1) * WORDS * LANES;
-            let row = |at: i32| f64::from((at + 200) * 53 % 256);
-            let mut sums = [0.0; 16];
-            for (block, words) in table[first..].chunks_exact(WORDS * LANES).enumerate() {
-                let of_block = product(words, |column| row(block as i32 * SIDE + column));
-                sums.iter_mut()
-                    .zip(of_block)
-                    .for_each(|(sum, part)| *sum += part);
-            }
-            for (at, sum) in sums.into_iter().enumerate() {
-                let centre = (at + reach.rows_above()) as i32;
-                let expected = (matrices.down.iter().enumerate())
-                    .map(|(tap, w)| w.to_f64() * row(centre + tap as i32 - taps as i32 / 2));
-                close(sum, expected.sum());
-            }
-        }
-    }
-
-    #[test]
-    fn every_place_is_read_and_written_once() {
-        for order in [place_written, byte_read, pixel_read] {
-            let mut places: Vec<i32> = (0..SIDE).map(order).collect();
-            places.sort_unstable();
-            assert_eq!(places, (0..SIDE).collect::<Vec<_>>());
-        }
-    }
 
     #[test]
     fn rounded_weights_sum_to_what_they_did() {
@@ -525,6 +259,19 @@ mod tests {
             assert_eq!(half.to_f64(), f64::from(weight) * 8.0);
         }
         assert_eq!((matrices.below, matrices.above), (0.0, 1.0));
+    }
+
+    #[test]
+    fn tables_are_of_as_many_words_as_they_say() {
+        let matrices = Matrices::new(&uneven(5), &uneven(3), 1.0);
+        for pixels in [false, true] {
+            let reach = Reach {
+                pieces: 2,
+                blocks: 2,
+                pixels,
+            };
+            assert_eq!(matrices.table(reach).len(), Matrices::words(reach));
+        }
     }
 
     #[test]

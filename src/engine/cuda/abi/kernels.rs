@@ -1,6 +1,6 @@
 //! The kernels: one row of data each.
 
-use super::halves::Reach;
+use super::products::Reach;
 
 /// The structure that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +30,9 @@ pub enum Weights {
     /// From device memory at `weights` alone, the [matrices](super::halves::Matrices::table) of the only
     /// kernel.
     Halves,
+    /// From device memory at `weights`, the [matrices](super::split::Split::table) of the only kernel, and behind them the
+    /// weights as they are.
+    Split,
     /// From device memory at `weights`, and behind them the [matrices](super::band::table) of the first
     /// kernel.
     Bands,
@@ -153,6 +156,7 @@ modules! {
     SeparableHalfWideU8 = "separable_half_wide_u8",
     SeparablePixelsU8 = "separable_pixels_u8",
     SeparablePixelsWideU8 = "separable_pixels_wide_u8",
+    SeparableSplitPixelsU8 = "separable_split_pixels_u8",
     BilateralNaiveU8 = "bilateral_naive_u8",
     BilateralNaiveU16 = "bilateral_naive_u16",
     BilateralTileU8 = "bilateral_tile_u8",
@@ -181,7 +185,8 @@ impl Module {
             | Module::SeparableHalfU8
             | Module::SeparableHalfWideU8
             | Module::SeparablePixelsU8
-            | Module::SeparablePixelsWideU8 => (8, 0),
+            | Module::SeparablePixelsWideU8
+            | Module::SeparableSplitPixelsU8 => (8, 0),
             _ => (7, 5),
         }
     }
@@ -320,6 +325,9 @@ kernels! {
     SeparablePixelsU8 = "separable_pixels_u8", SeparablePixelsU8, Convolve, Halves, 128, OfRow(256), Staged(4);
     /// Of up to 33 + 33 taps.
     SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(4);
+    /// Any separable kernel of up to 17 + 17 taps that can be [taken apart](super::split), without rounding its weights, of
+    /// jobs as [`Kernel::SeparablePixelsU8`] takes them, with whole zero levels and small offsets.
+    SeparableSplitPixelsU8 = "separable_split_pixels_u8", SeparableSplitPixelsU8, Convolve, Split, 128, OfRow(256), Staged(3);
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaiveU8, Bilateral, Device, 256, Samples(32), First(&[8]);
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaiveU16, Bilateral, Device, 256, Samples(32), First(&[8]);
@@ -457,7 +465,7 @@ impl Kernel {
             || self.parameter() == Parameter::Direct3
             || matches!(
                 self.weights(),
-                Weights::Bands | Weights::Halves | Weights::Matrices
+                Weights::Bands | Weights::Halves | Weights::Matrices | Weights::Split
             )
     }
 
@@ -466,12 +474,12 @@ impl Kernel {
         self.weights() == Weights::Halves || self == Kernel::ConvolveMatrixRoughU8
     }
 
-    /// How far it reaches, of those whose weights are [`Weights::Halves`].
-    pub fn halves(self) -> Option<Reach> {
+    /// How far it reaches, of those whose weights are [`Weights::Halves`] or [`Weights::Split`].
+    pub fn reach(self) -> Option<Reach> {
         let (pieces, blocks, pixels) = match self {
             Kernel::SeparableHalfU8 => (2, 2, false),
             Kernel::SeparableHalfWideU8 => (4, 3, false),
-            Kernel::SeparablePixelsU8 => (2, 2, true),
+            Kernel::SeparablePixelsU8 | Kernel::SeparableSplitPixelsU8 => (2, 2, true),
             Kernel::SeparablePixelsWideU8 => (4, 3, true),
             _ => return None,
         };
@@ -484,6 +492,6 @@ impl Kernel {
 
     /// Whether it takes jobs of pixels of four channels alone, of which at most three are filtered.
     pub fn takes_three_of_four(self) -> bool {
-        self.halves().is_some_and(|reach| reach.pixels)
+        self.reach().is_some_and(|reach| reach.pixels)
     }
 }

@@ -3,6 +3,7 @@
 use crate::engine::cuda::abi::band::{Bands, Samples, quotients_decide};
 use crate::engine::cuda::abi::halves::{self, MOST_GAIN};
 use crate::engine::cuda::abi::matrix::{self, MATRIX_SUM};
+use crate::engine::cuda::abi::split::Split;
 use crate::engine::cuda::abi::{Kernel, MAX_CHANNELS, Needs};
 use crate::engine::cuda::choose::{Capability, edge_is_code, is_in_rows, radius};
 use crate::filter::Layout;
@@ -60,19 +61,50 @@ pub fn by_halves(
         && !job.premultiply
         && edge_is_code(layout, job)
         && halves::gain(horizontal, vertical, kernel.divisor) <= MOST_GAIN;
-    let channels = channels_in_rows(job);
-    let (rx, ry) = radius(&job.operation);
-    let reaches = |kernel: &Kernel| {
-        let most = kernel.halves().map(|reach| reach.samples(channels));
-        most.is_some_and(|(across, down)| rx <= across && ry <= down)
-    };
     let kernels = match is_three_of_four(job) {
         true => [Kernel::SeparablePixelsU8, Kernel::SeparablePixelsWideU8],
         false => [Kernel::SeparableHalfU8, Kernel::SeparableHalfWideU8],
     };
     (kernels.into_iter())
-        .find(reaches)
+        .find(|kernel| reaches(*kernel, job))
         .filter(|kernel| can && capability >= kernel.module().needed_capability())
+}
+
+/// Whether the matrices of `kernel` reach as far as the filter of `job`, which lies in rows.
+fn reaches(kernel: Kernel, job: &Job) -> bool {
+    let (rx, ry) = radius(&job.operation);
+    let most = kernel.reach();
+    let most = most.map(|reach| reach.samples(channels_in_rows(job)));
+    most.is_some_and(|(across, down)| rx <= across && ry <= down)
+}
+
+/// The kernel on the matrix units that computes `job`, of bytes, if it is separable, in float32 with weights taken apart,
+/// where that is faster than down slabs.
+pub fn by_split(job: &Job, capability: Capability) -> Option<Kernel> {
+    /// Of the filter.
+    const LEAST_RADIUS: usize = 4;
+    let Operation::Correlate(kernel) = &job.operation else {
+        return None;
+    };
+    let (horizontal, vertical) = kernel.taps.lines()?;
+    let (rx, ry) = radius(&job.operation);
+    let filtered = || {
+        job.actions.iter().filter_map(|action| match *action {
+            Action::Filter { zero, offset, .. } => Some((zero, offset)),
+            Action::Copy | Action::Fill(_) => None,
+        })
+    };
+    // Fewer take as long as three.
+    let three_of_four = is_three_of_four(job) && filtered().count() == MAX_CHANNELS - 1;
+    let by_split = Kernel::SeparableSplitPixelsU8;
+    let can = rx.max(ry) >= LEAST_RADIUS
+        && reaches(by_split, job)
+        && three_of_four
+        && !job.premultiply
+        && capability >= by_split.module().needed_capability();
+    let split = can.then(|| Split::new(horizontal, vertical, kernel.divisor));
+    let takes = |split: &Split| filtered().all(|(zero, offset)| split.takes(zero, offset));
+    split.flatten().filter(takes).map(|_| by_split)
 }
 
 /// Whether `job`, which lies in rows, has pixels of four channels, not all of which are filtered.

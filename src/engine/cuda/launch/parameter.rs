@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use crate::engine::cuda::abi::band::Samples;
-use crate::engine::cuda::abi::halves::{Matrices, Reach};
+use crate::engine::cuda::abi::halves::Matrices;
+use crate::engine::cuda::abi::products::Reach;
+use crate::engine::cuda::abi::split::Split;
 use crate::engine::cuda::abi::{self, Form, Kernel, slabs};
 use crate::engine::cuda::choose;
 use crate::filter::fourier;
@@ -232,6 +234,16 @@ pub fn halves(operation: &Operation, reach: Reach) -> Vec<u32> {
             .unwrap_or_default(),
         _ => Vec::new(),
     }
+}
+
+/// The weights of a separable correlation, taken apart, as a kernel that reaches as far as `reach` takes them; `None` of
+/// other operations, and where they cannot be.
+pub fn split(operation: &Operation, reach: Reach) -> Option<Vec<u32>> {
+    let Operation::Correlate(Correlation { taps, divisor }) = operation else {
+        return None;
+    };
+    let (across, down) = taps.lines()?;
+    Some(Split::new(across, down, *divisor)?.table(reach))
 }
 
 /// The weights of a separable correlation as the matrix units take them; nothing of other operations.

@@ -110,6 +110,30 @@ fn weights_that_are_not_separable_are_there_as_weights_and_behind_them_as_matric
     assert_eq!(jobs(&launches, false).len(), 4);
 }
 
+#[test]
+fn weights_that_are_taken_apart_travel_as_they_are_and_as_matrices() {
+    let gauss = FilterSpec {
+        radius: 7,
+        ..spec(Preset::Gauss)
+    };
+    let launches = launches(gst_video::VideoFormat::Rgba, &gauss);
+    let kernels: Vec<Kernel> = launches.kernels().collect();
+    assert_eq!(kernels, [Kernel::SeparableSplitPixelsU8]);
+    assert_eq!(launches.precision(), Precision::Fp32);
+    let Operation::Correlate(correlation) = &launches.plan.jobs[0].operation else {
+        panic!("a correlation");
+    };
+    let (across, down) = correlation.taps.lines().expect("a Gaussian is separable");
+    let split = abi::split::Split::new(across, down, correlation.divisor);
+    let reach = kernels[0].reach().expect("it has matrices");
+    let mut lines = Vec::new();
+    abi::push_line(&mut lines, across);
+    abi::push_line(&mut lines, down);
+    let table = split.expect("few doubts").table(reach).into_iter();
+    let expected: Vec<u32> = table.chain(lines.into_iter().map(f32::to_bits)).collect();
+    assert_eq!(launches.weights(), expected);
+}
+
 /// Of a Gaussian that is half as wide on chroma's grid.
 #[test]
 fn luma_and_chroma_with_weights_of_their_own_share_a_launch() {

@@ -19,6 +19,8 @@ use crate::world::Handle;
 mod filter;
 mod shape;
 
+pub use filter::read_words;
+
 use filter::read_floats;
 
 /// A filter as the host hands it over.

@@ -7,9 +7,10 @@ use crate::abi::band::{Samples, quotients_decide};
 use crate::abi::boxes::MOST_OF_ALL_SUMS;
 use crate::abi::matrix::most_radius;
 use crate::abi::slabs;
+use crate::abi::split::Split;
 use crate::abi::{
     Channel, ConvolveLaunch, DIRECT3_SUM, Form, Frame, Job, Kernel, MAX_RADIUS, Needs, Taps,
-    action, border, direct3, distance, fourier, packed, sample,
+    Weights, action, border, direct3, distance, fourier, packed, sample,
 };
 use crate::violation;
 
@@ -133,9 +134,13 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let few = jobs.iter().all(|job| job.channel_count <= channels);
             unless(few, "so many channels");
         }
-        SeparableHalfU8 | SeparableHalfWideU8 | SeparablePixelsU8 | SeparablePixelsWideU8 => {
+        SeparableHalfU8
+        | SeparableHalfWideU8
+        | SeparablePixelsU8
+        | SeparablePixelsWideU8
+        | SeparableSplitPixelsU8 => {
             let reach = kernel
-                .halves()
+                .reach()
                 .expect("such a kernel says how far it reaches");
             let jobs = &frame.jobs[..frame.job_count as usize];
             let within = jobs.iter().all(|job| {
@@ -147,6 +152,11 @@ fn missing(kernel: Kernel, filter: &Filter) -> Vec<String> {
             let three_of_four = jobs.iter().all(|job| {
                 job.channel_count == 4 && job.channels.iter().filter(is_filtered).count() < 4
             });
+            if kernel.weights() == Weights::Split {
+                let mut channels = filtered(frame).map(|(.., channel)| channel);
+                let all = channels.all(|channel| filter.takes_apart(channel));
+                unless(all, "such weights, zero levels or offsets");
+            }
             let all = kernel.takes_three_of_four();
             unless(!all || three_of_four, "other than three of four channels");
             unless(filter.is_separable(), "kernels of other ranks");
@@ -533,6 +543,16 @@ impl Filter {
         };
         let [x, y] = &launch.kernels;
         launch.divisor == 1.0 && direct3::is_gradient(&square(x), &square(y))
+    }
+
+    /// Whether the weights can be taken apart for such a channel.
+    fn takes_apart(&self, channel: &Channel) -> bool {
+        let Filter::Linear(launch) = self else {
+            return false;
+        };
+        let (across, down) = lines(launch, &launch.kernels[0]);
+        let split = Split::new(across, down, launch.divisor);
+        split.is_some_and(|split| split.takes(channel.zero, channel.offset))
     }
 
     fn is_of_rank_1(&self) -> bool {

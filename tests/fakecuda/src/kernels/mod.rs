@@ -12,5 +12,6 @@ pub mod ladder;
 pub mod launch;
 mod limits;
 mod linear;
+mod split;
 
 pub use launch::Launch;

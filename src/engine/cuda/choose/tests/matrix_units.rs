@@ -38,7 +38,10 @@ fn whole_numbers_go_to_the_matrix_units_where_there_are_any() {
     assert_eq!(kernels(Format::Gray8, &row(9, 16.0)), [SeparableMatrixU8]);
     // Across as far as 16 bytes.
     assert_eq!(kernels(Format::Rgba, &row(9, 16.0)), [SeparableMatrixU8]);
-    assert_eq!(kernels(Format::Rgba, &row(11, 16.0)), [SeparableU8R7]);
+    assert_eq!(
+        kernels(Format::Rgba, &row(11, 16.0)),
+        [SeparableSplitPixelsU8]
+    );
     assert_eq!(kernels(Format::Gray8, &row(31, 32.0)), [SeparableMatrixU8]);
     // Weights below zero, fractions.
     assert_eq!(kernels(Format::Gray8, &of(ScharrX)), [SeparableU8R2]);
@@ -147,6 +150,55 @@ fn full_kernels_of_words_go_to_the_matrix_units() {
         kernels_on((7, 5), Format::P01010le, (64, 48), &whole),
         [ConvolveTileU16; 2]
     );
+}
+
+#[test]
+fn fractions_of_three_channels_of_four_are_taken_apart() {
+    let gauss = |radius| FilterSpec {
+        radius,
+        ..of(Gauss)
+    };
+    for format in [Format::Rgba, Format::Argb, Format::Xrgb, Format::Ayuv] {
+        assert_eq!(kernels(format, &gauss(3)), [SeparableU8R3], "{format}");
+        for radius in [4, 5, 7, 8] {
+            let kernel = [SeparableSplitPixelsU8];
+            assert_eq!(kernels(format, &gauss(radius)), kernel, "{format}");
+        }
+        assert_eq!(kernels(format, &gauss(9)), [SeparableU8R16], "{format}");
+    }
+    let with = |change: fn(&mut FilterSpec)| {
+        let mut spec = gauss(7);
+        change(&mut spec);
+        kernels(Format::Rgba, &spec)
+    };
+    // Four channels, no whole pixels of a row, a fraction beyond the edge, premultiplication.
+    assert_eq!(with(|s| s.alpha = Alpha::Filter), [SeparableU8R7]);
+    let edge = with(|s| (s.border, s.border_value) = (Border::Constant, 0.5));
+    assert_eq!(edge, [SeparableU8]);
+    assert_eq!(with(|s| s.alpha = Alpha::Premultiply), [SeparableU8]);
+    // Offsets that leave few bits behind the point, and too many that are in doubt.
+    assert_eq!(with(|s| s.bias = 120.3), [SeparableSplitPixelsU8]);
+    assert_eq!(with(|s| s.bias = 130.3), [SeparableU8R7]);
+    assert_eq!(with(|s| s.bias = -300.0), [SeparableU8R7]);
+    assert_eq!(with(|s| s.divisor = 0.6), [SeparableSplitPixelsU8]);
+    assert_eq!(with(|s| s.divisor = 0.2), [SeparableU8R7]);
+    // Other formats and older devices.
+    for format in [Format::Gray8, Format::Rgb, Format::I420] {
+        assert_ne!(kernels(format, &gauss(7))[0], SeparableSplitPixelsU8);
+    }
+    let of_turing = kernels_on((7, 5), Format::Rgba, (64, 48), &gauss(7));
+    assert_eq!(of_turing, [SeparableU8R7]);
+    // Whole numbers that bytes do not hold, and one channel of which no other is filtered.
+    let large = FilterSpec {
+        matrix: "1 2 300 2 1 2 300 2 1;".parse().ok(),
+        ..of(Custom)
+    };
+    assert_eq!(kernels(Format::Rgba, &large), [SeparableSplitPixelsU8]);
+    let luma = FilterSpec {
+        planes: spec::Planes::Luma,
+        ..gauss(7)
+    };
+    assert_eq!(kernels(Format::Ayuv, &luma), [SeparableU8R7]);
 }
 
 /// The kernels of the jobs of a plan for 64x48 pixels with `precision=fp16`.

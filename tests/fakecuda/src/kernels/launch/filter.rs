@@ -8,7 +8,7 @@ use crate::abi::{
 };
 use crate::kernels::bilateral::Bilateral;
 use crate::kernels::linear::{Linear, kernels, weight_count};
-use crate::kernels::{fast, fourier, halves, limits};
+use crate::kernels::{fast, fourier, halves, limits, split};
 use crate::memory::{Device, Memory, Rows};
 use crate::violation;
 use crate::world::Handle;
@@ -129,8 +129,11 @@ impl Filter {
         let taps = &launch.kernels[0];
         let (table, sum, at) = match kernel.weights() {
             Weights::Halves => {
-                let table = halves::matrices(launch).table(kernel.halves()?);
+                let table = halves::matrices(launch).table(kernel.reach()?);
                 (table, launch.sum, launch.weights)
+            }
+            Weights::Split => {
+                return Some(split::check(launch, kernel.reach()?, memory, context));
             }
             Weights::Matrices => {
                 let weights = &launch.inline_weights[taps.first as usize..];
@@ -248,10 +251,15 @@ fn check_digits(kernel: Kernel, launch: &ConvolveLaunch, weights: &[f32]) -> Ban
 }
 
 pub(super) fn read_floats(device: &Device, rows: &Rows) -> Vec<f32> {
+    let words = read_words(device, rows);
+    words.into_iter().map(f32::from_bits).collect()
+}
+
+pub fn read_words(device: &Device, rows: &Rows) -> Vec<u32> {
     let bytes = device.read(rows);
-    let floats = bytes.chunks_exact(4);
-    floats
-        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+    let words = bytes.chunks_exact(4);
+    words
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
         .collect()
 }
 
