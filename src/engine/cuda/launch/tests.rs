@@ -6,8 +6,16 @@ use crate::filter::Layout;
 use crate::filter::spec::{Alpha, FilterSpec, Kernel as Preset, Method};
 
 fn launches(format: gst_video::VideoFormat, spec: &FilterSpec) -> Launches {
+    launches_of(format, (33, 17), spec)
+}
+
+fn launches_of(
+    format: gst_video::VideoFormat,
+    (width, height): (u32, u32),
+    spec: &FilterSpec,
+) -> Launches {
     gst::init().unwrap();
-    let info = gst_video::VideoInfo::builder(format, 33, 17)
+    let info = gst_video::VideoInfo::builder(format, width, height)
         .build()
         .unwrap();
     let layout = Arc::new(Layout::new(&info).unwrap());
@@ -116,7 +124,7 @@ fn weights_that_are_taken_apart_travel_as_they_are_and_as_matrices() {
         radius: 7,
         ..spec(Preset::Gauss)
     };
-    let launches = launches(gst_video::VideoFormat::Rgba, &gauss);
+    let launches = launches_of(gst_video::VideoFormat::Rgba, (1920, 1080), &gauss);
     let kernels: Vec<Kernel> = launches.kernels().collect();
     assert_eq!(kernels, [Kernel::SeparableSplitPixelsU8]);
     assert_eq!(launches.precision(), Precision::Fp32);

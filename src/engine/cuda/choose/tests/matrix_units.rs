@@ -155,6 +155,8 @@ fn fractions_of_three_channels_of_four_are_taken_apart() {
         radius,
         ..of(Gauss)
     };
+    let size = (1920, 1080);
+    let kernels = |format, spec: &FilterSpec| kernels_of(format, size, spec);
     for format in [Format::Rgba, Format::Argb, Format::Xrgb, Format::Ayuv] {
         assert_eq!(kernels(format, &gauss(3)), [SeparableU8R3], "{format}");
         for radius in [4, 5, 7, 8] {
@@ -181,11 +183,13 @@ fn fractions_of_three_channels_of_four_are_taken_apart() {
     // Level areas of odd codes would all be.
     assert_eq!(with(|s| s.divisor = 2.0), [SeparableU8R7]);
     assert_eq!(with(|s| s.divisor = 0.2), [SeparableU8R7]);
-    // Other formats and older devices.
+    // Other formats, older devices, small pictures.
+    let small = kernels_of(Format::Rgba, (1280, 720), &gauss(7));
+    assert_eq!(small, [SeparableU8R7]);
     for format in [Format::Gray8, Format::Rgb, Format::I420] {
         assert_ne!(kernels(format, &gauss(7))[0], SeparableSplitPixelsU8);
     }
-    let of_turing = kernels_on((7, 5), Format::Rgba, (64, 48), &gauss(7));
+    let of_turing = kernels_on((7, 5), Format::Rgba, size, &gauss(7));
     assert_eq!(of_turing, [SeparableU8R7]);
     // Whole numbers that bytes do not hold, and one channel of which no other is filtered.
     let large = FilterSpec {
