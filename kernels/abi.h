@@ -294,4 +294,16 @@ typedef struct CudaconvDirect3Launch {
 } CudaconvDirect3Launch;
 CUDACONV_LAYOUT(CudaconvDirect3Launch, 1072, planes, 112);
 
+/* Of the kernel of the module copy_on_device: bytes of a piece, and pieces of a thread. */
+#define CUDACONV_COPY_PIECE 16
+#define CUDACONV_COPY_PIECES 2
+
+/* Parameter of that kernel: bytes that are copied as they are, from and to multiples of a piece. */
+typedef struct CudaconvCopyLaunch {
+    cudaconv_u64 input;
+    cudaconv_u64 output;
+    cudaconv_u64 bytes;
+} CudaconvCopyLaunch;
+CUDACONV_LAYOUT(CudaconvCopyLaunch, 24, bytes, 16);
+
 #endif

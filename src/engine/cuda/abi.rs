@@ -309,6 +309,8 @@ pub mod band;
 pub mod boxes;
 #[path = "abi/columns.rs"]
 pub mod columns;
+#[path = "abi/copy.rs"]
+pub mod copy;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]

@@ -24,7 +24,8 @@ machine, and told with
   speed-up   over the first step
   + copies   the upload before and the download after it, pinned, and the speed-up with both
   moved      bytes to and from memory, as a rate too
-  x copy     how many times as long as a bare copy of as many bytes, measured in the same run
+  x copy     how many times as long as a bare copy of as many bytes, measured in the same run; on the GPU
+             the driver's copy or a kernel's, whichever is faster
   memory     of pictures and tables; shared: of a block; occup.: the share of a multiprocessor's threads
              that fit at once
   PSNR       of the result against float64 (for 8 bits, rounded), = where every pixel is equal

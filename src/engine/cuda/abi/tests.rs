@@ -1,5 +1,6 @@
 //! The interface against its header, and the geometry of launches.
 
+use super::copy::CopyLaunch;
 use super::*;
 use std::mem::{offset_of, size_of};
 
@@ -53,6 +54,7 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(Direct3Plane, offset);
     same!(Direct3Launch, planes);
     same!(FastLaunch, weights);
+    same!(CopyLaunch, bytes);
     assert_eq!(defined("TRANSPARENT"), TRANSPARENT);
     // All parameters of a kernel together.
     assert!(size_of::<BilateralLaunch>().max(size_of::<ConvolveLaunch>()) <= 4096);
@@ -177,6 +179,11 @@ fn members_stand_in_the_order_of_the_header() {
         weights,
         planes
     });
+    same!(CopyLaunch {
+        input,
+        output,
+        bytes
+    });
     same!(FastLaunch {
         frame,
         radius_x,
@@ -217,6 +224,8 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("SPARE_ROWS"), SPARE_ROWS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
+    assert_eq!(defined("COPY_PIECE"), copy::PIECE as usize);
+    assert_eq!(defined("COPY_PIECES"), copy::PIECES as usize);
     for (name, value) in [
         ("COPY", action::COPY),
         ("FILL", action::FILL),
