@@ -20,7 +20,7 @@ fn sharpen() -> FilterSpec {
 fn what_is_copied_on_the_device_is_as_it_was() {
     let Some(gpu) = support::gpu(1) else { return };
     for bytes in [1, 15, 16, 17, 4096, 8191, 8192, 8193, 100_003] {
-        let data: Vec<u8> = (0..bytes).map(|i| (i * i / 7 + i) as u8).collect();
+        let data: Vec<u8> = (0..bytes).map(|i: u64| (i * i / 7 + i) as u8).collect();
         let copied = gpu.copy_on_device(&data);
         assert!(copied.expect("a copy") == data, "{bytes}");
     }

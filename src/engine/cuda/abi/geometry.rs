@@ -57,7 +57,7 @@ fn others(job: &Job) -> usize {
 }
 
 /// Of an H200: the heights of tiles are for it.
-const MULTIPROCESSORS: u32 = 132;
+pub(super) const MULTIPROCESSORS: u32 = 132;
 /// Shared memory that every device grants a block without being asked, static and dynamic.
 const SHARED_BYTES: usize = 48 * 1024;
 
@@ -222,7 +222,7 @@ impl Kernel {
                 ))
             }
             Staged(blocks) => Some(halves::tile_height(&columns(), &heights(), slots(blocks))),
-            Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), slots(blocks))),
+            Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), blocks)),
             Rings(blocks) => {
                 let filtered = |job: &Job| {
                     let channels = &job.channels[..job.channel_count as usize];
