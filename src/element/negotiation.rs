@@ -325,19 +325,30 @@ impl CudaConv {
     /// programs that go from kernel to kernel leave the others' settings as they are, in the log alone.
     fn tell_unused(&self, stream: &mut Stream, filter: &Filter) {
         let unused = effect::unused(&filter.spec, &filter.format.layout);
-        if stream.unused.as_ref() == Some(&unused) {
+        let mut unused: Vec<String> = unused.iter().map(ToString::to_string).collect();
+        let settings = self.settings();
+        if settings.backend == Backend::Cpu && settings.cuda_device_id != -1 {
+            unused.push("cuda-device-id (for GPUs)".into());
+        }
+        let text = match unused.is_empty() {
+            true => String::new(),
+            false => format!("Settings without effect here: {}", unused.join(", ")),
+        };
+        if stream.unused.as_ref() == Some(&text) {
             return;
         }
-        let told: Vec<String> = unused.iter().map(ToString::to_string).collect();
-        let is_start = stream.unused.replace(unused).is_none();
-        if told.is_empty() {
+        let is_start = stream.unused.replace(text.clone()).is_none();
+        if text.is_empty() {
             return;
         }
-        let text = format!("Settings without effect here: {}", told.join(", "));
+        gst::info!(CAT, imp = self, "{text}");
         if is_start {
-            gst::element_imp_info!(self, gst::LibraryError::Settings, ("{text}"));
-        } else {
-            gst::info!(CAT, imp = self, "{text}");
+            let element = self.obj();
+            // Of such messages gst-launch-1.0 prints the debug text alone.
+            let message = gst::message::Info::builder(gst::LibraryError::Settings, &text)
+                .debug(&text)
+                .src(&*element);
+            let _ = element.post_message(message.build());
         }
     }
 

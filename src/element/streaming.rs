@@ -14,7 +14,6 @@ use super::imp::{CudaConv, lock};
 use super::queue::{Flow, Place, Queue, SlotWait};
 use super::settings::{OverBudget, Settings};
 use crate::engine::{Engine, Frame, OutputFrame, Prepared, Ticket};
-use crate::filter::effect::Unused;
 use crate::filter::{FilterSpec, Layout};
 use crate::latency::{ServiceForecast, nanoseconds};
 
@@ -112,8 +111,8 @@ pub struct Stream {
     pub filter: Option<Arc<Filter>>,
     /// Settings that `filter` was made from, or that were refused in its favour.
     pub serial: u64,
-    /// Settings without effect, as they were told last.
-    pub unused: Option<Vec<Unused>>,
+    /// What was told last of settings without effect, empty where there were none.
+    pub unused: Option<String>,
     pub pool: Option<OutputPool>,
     /// What the present frame waited for those before it, because downstream asked for a new
     /// negotiation.

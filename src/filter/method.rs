@@ -136,7 +136,7 @@ fn of_rank(spec: &FilterSpec, obstacle: RankObstacle) -> (Option<String>, Option
         RankObstacle::Premultiply => (
             Some("alpha=premultiply".into()),
             Some(
-                "of such kernels it takes there those whose sums are whole numbers below 2^24"
+                "there it takes kernels of rank 1, and others if all sums are whole numbers below 2^24"
                     .into(),
             ),
         ),

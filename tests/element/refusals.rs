@@ -145,6 +145,10 @@ fn settings_without_effect_are_told_at_the_start() {
                 &[("border-value", "9"), ("alpha", "filter")],
                 "border-value (for border=constant), alpha (for formats with alpha)",
             ),
+            (
+                &[("backend", "cpu"), ("cuda-device-id", "7")],
+                "cuda-device-id (for GPUs)",
+            ),
         ] {
             let pads = Pads::around(cudaconv(properties));
             pads.begin(&gray());

@@ -298,8 +298,8 @@ fn kernels_that_are_not_separable_say_why() {
     };
     assert_eq!(
         refused(premultiplied, F::Rgba),
-        "unsharp with alpha=premultiply on the CPU: of such kernels it takes there those whose sums are \
-         whole numbers below 2^24"
+        "unsharp with alpha=premultiply on the CPU: there it takes kernels of rank 1, and others if all sums \
+         are whole numbers below 2^24"
     );
 }
 
