@@ -26,11 +26,12 @@ machine, and told with
   + copies   the upload before and the download after it, pinned, and the
              speed-up with both
   moved      bytes to and from memory, as a rate too
-  x copy     how many times as long as a bare copy of as many bytes, measured in
-             the same run
+  x copy     how many times as long as a bare copy of as many bytes, measured
+             in the same run
   memory     of pictures and tables
   shared     memory of each block of threads
-  occup.     occupancy: the share of a multiprocessor's threads that fit at once
+  occup.     occupancy: the threads that fit on a multiprocessor, as a share
+             of those that it has room for
   PSNR       of the result against float64 (for 8 bits, rounded); = where every
              pixel is equal
 
