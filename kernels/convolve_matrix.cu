@@ -23,7 +23,10 @@
 // from the host (`src/engine/cuda/abi/band.rs`).
 //
 // A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps of 1080p GRAY8 take
-// 9.5 µs by one digit, of which the products are 2 and the launch is 2, and 13 by two; NV12 takes 17 and P010 31. To decide
+// 8.6 µs by one digit, and 11.3 by two; NV12 takes 14 and P010 29. A picture of this size is one wave of blocks, which do
+// the same at the same time: of the 8.6, the launch is 2.1, asking for samples 1.4 and waiting for them 0.6, products 2.1,
+// codes and writing 0.9; the rest is between blocks, whose last ends later than most. So tiles at the edge must not take
+// longer than others: where positions are found and bytes gathered one by one, each loop for nothing shows. To decide
 // what is in doubt costs 4 to 6 µs, of P010 18. Three digits, of which fewer are in doubt, are no faster for bytes but
 // where one weight is much larger than all others. At worst, in a level picture whose results all lie in the middle, all
 // are computed twice, which is two to three times what `convolve_tile_u8` takes.
@@ -70,24 +73,25 @@ DEVICE void load_fragments(u32 (&fragments)[PRODUCTS + 1], u32 address) {
 
 using Sums = int[GROUPS][PRODUCTS][4];
 
-// Adds the products of a row of the kernel, and of the one 8 rows below where there is one, with 32 columns of samples.
-DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int pitch, bool both) {
+// Adds the products of a row of the kernel, or of it and the one 8 rows below, with 32 columns of samples.
+template <bool BOTH>
+DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int pitch) {
     static_assert(GROUPS == 2 && APART == 2);
     const uint4 upper = matrices[0][lane()], lower = matrices[1][lane()];
     u32 first[PRODUCTS + 1], second[PRODUCTS + 1], third[PRODUCTS + 1];
     load_fragments(first, address);
     load_fragments(second, address + GROUP * pitch);
-    // Below there may be no samples.
-    load_fragments(third, address + (both ? 2 * GROUP * pitch : 0));
+    if constexpr (BOTH) load_fragments(third, address + 2 * GROUP * pitch);
 #pragma unroll
     for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], upper, first[j], first[j + 1]);
 #pragma unroll
     for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], upper, second[j], second[j + 1]);
-    if (!both) return;
+    if constexpr (BOTH) {
 #pragma unroll
-    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], lower, second[j], second[j + 1]);
+        for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], lower, second[j], second[j + 1]);
 #pragma unroll
-    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], lower, third[j], third[j + 1]);
+        for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], lower, third[j], third[j + 1]);
+    }
 }
 
 // The digits of weights: in device memory, and in shared memory those that there is room for.
@@ -134,25 +138,29 @@ struct Digits {
         const int height = taps.height, place = place_of(digit);
         const uint4* next = find(digit);
         const bool is_there = window.single && (place == 0 ? there[0] : there[1]) == digit;
-        u32 address = from;
-        int phase = 0, slice = 0;
 #pragma unroll 1
-        for (int row = 0; row < height;) {
-            if (phase == 0 && !is_there) {
-                __syncthreads();
-                load_matrices(matrices[place], next, height - row);
-                next += APART * GROUP * WARP;
-                wait_for_copies();
-                __syncthreads();
+        for (int row = 0; row < height; row += APART * GROUP) {
+#pragma unroll 1
+            for (int slice = 0; slice < window.slices; ++slice) {
+                const int left = height - row;
+                if (!is_there) {
+                    __syncthreads();
+                    load_matrices(matrices[place], next, left);
+                    next += APART * GROUP * WARP;
+                    wait_for_copies();
+                    __syncthreads();
+                }
+                // First the rows that have one 8 rows below.
+                const int pairs = min(left - GROUP, GROUP), phases = min(left, GROUP);
+                u32 address = from + row * window.pitch + slice * 32;
+                int phase = 0;
+#pragma unroll 1
+                for (; phase < pairs; ++phase, address += window.pitch)
+                    add_rows<true>(sums, matrices[place].words + phase * APART, address, window.pitch);
+#pragma unroll 1
+                for (; phase < phases; ++phase, address += window.pitch)
+                    add_rows<false>(sums, matrices[place].words + phase * APART, address, window.pitch);
             }
-            const int left = height - row - phase;
-            add_rows(sums, matrices[place].words + phase * APART, address, window.pitch, left > GROUP);
-            address += window.pitch;
-            ++phase;
-            if (phase < GROUP && left > 1) continue;
-            phase = 0;
-            if (++slice == window.slices) slice = 0, row += APART * GROUP;
-            address = from + row * window.pitch + slice * 32;
         }
         if (place == 0) there[0] = digit;
         else there[1] = digit;
@@ -235,15 +243,14 @@ DEVICE void store_whole(Sums& sums, int start, const CudaconvConvolveLaunch& lau
         const float sum = __int2float_rn(whole + start), value = fmaf(sum, launch.reciprocal, sum * rest) + channel.offset;
         return __float_as_uint(fminf(fmaxf(value, 0.0f), 255.0f) + WHOLE);
     };
-#pragma unroll 1
+#pragma unroll
     for (int r = 0; r < GROUPS; ++r, to += GROUP * pitch) {
 #pragma unroll
         for (int j = 0; j < PRODUCTS; ++j) {
-            const int (&sum)[4] = sums[0][j];
+            const int (&sum)[4] = sums[r][j];
             store_two<u8>(to + j * OUTPUTS, 0, launch.frame, code(sum[0]), code(sum[2]));
             store_two<u8>(to + pitch + j * OUTPUTS, 0, launch.frame, code(sum[1]), code(sum[3]));
         }
-        move_up(sums);
     }
 }
 
