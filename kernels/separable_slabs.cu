@@ -23,7 +23,7 @@
 // times, those down 2^24 times as large as they are, so all but the unit of a code value, 2^-141, is as in the
 // canonical evaluation, bit by bit; the host sees to it that nothing under- or overflows. A divisor that is a
 // power of two is in the weights down.
-#include "slabs.cuh"
+#include "slabs_reading.cuh"
 
 // --- Across --------------------------------------------------------------------------------------
 
