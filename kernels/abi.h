@@ -49,10 +49,6 @@ typedef unsigned long long cudaconv_u64;
 #define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
-/* Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
- * what it throws away: where it goes by groups of rows, or by the largest filter that it takes. They are there, or are
- * none of the picture. */
-#define CUDACONV_SPARE_ROWS 16
 /* Means of alpha below one part of this many count as none. */
 #define CUDACONV_TRANSPARENT 1048576
 

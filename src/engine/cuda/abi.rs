@@ -16,9 +16,6 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const LINEAR_WEIGHTS: usize = 272;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
-/// Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
-/// what it throws away.
-pub const SPARE_ROWS: usize = 16;
 /// Means of alpha below one part of this many count as none.
 pub const TRANSPARENT: usize = 1 << 20;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.

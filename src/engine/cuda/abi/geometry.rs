@@ -242,6 +242,18 @@ impl Kernel {
         self.rows(&[], radius, needs).is_some()
     }
 
+    /// Rows of the input above and below a tile that may be read for a filter that reaches `radius` rows: more than these,
+    /// for what is thrown away, by kernels that go by groups of rows or by the largest filter that they take. They are
+    /// there, or are none of the picture.
+    pub fn rows_beside(self, radius: usize) -> usize {
+        match self.describe().rows {
+            // Those of a tile and above and below it are whole slabs.
+            Slabs(_) => (2 * radius).next_multiple_of(slabs::ROWS) - radius,
+            Strips(_) => radius + boxes::SPARE_ROWS,
+            First(_) | Below | Staged(_) | Rings(_) => radius.max(self.least_halo()),
+        }
+    }
+
     /// Rows of a tile in a launch of `job` alone.
     ///
     /// # Panics

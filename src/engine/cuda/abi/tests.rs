@@ -214,7 +214,6 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
     assert_eq!(defined("CHROMA_WEIGHTS"), slabs::CHROMA_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
-    assert_eq!(defined("SPARE_ROWS"), SPARE_ROWS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
     for (name, value) in [
@@ -300,6 +299,36 @@ fn kernels_that_take_filters_of_jobs_stand_in_for_those_with_fewer_taps() {
         // Both filters fit into the launch.
         assert!(4 * line_length(taps) <= LINEAR_WEIGHTS, "{kernel:?}");
         assert_eq!(kernel.together(kernel), Some(kernel));
+    }
+}
+
+#[test]
+fn what_kernels_read_beside_a_tile_is_what_the_filter_needs_or_a_little_more() {
+    use Kernel::*;
+    for (kernel, radius, rows) in [
+        (ConvolveTileU8, 5, 5),
+        (SeparableWideU8, 17, 17),
+        (SeparableMatrixU8, 3, 3),
+        (SeparableU8R2, 2, 14),
+        (SeparableU8R7, 7, 9),
+        (SeparableU16R16, 16, 16),
+        (BoxU8, 2, 5),
+        (BilateralTableU8, 7, 14),
+        (BilateralWideTableU8, 9, 16),
+        (BilateralJointU8, 7, 8),
+        (BilateralSingleU16, 32, 32),
+    ] {
+        assert_eq!(kernel.rows_beside(radius), rows, "{kernel:?}");
+    }
+}
+
+#[test]
+fn kernels_of_two_bytes_that_take_words_take_two_channels() {
+    for kernel in Kernel::ALL {
+        use Kernel::*;
+        let of_two = matches!(kernel, BoxU16 | ConvolveMatrixU16 | ConvolveMatrixNearU16);
+        let most = if of_two { 2 } else { MAX_CHANNELS };
+        assert_eq!(kernel.most_channels(), most, "{kernel:?}");
     }
 }
 

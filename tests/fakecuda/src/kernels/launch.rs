@@ -8,8 +8,7 @@ use super::linear::{self, Linear};
 use super::{fast, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, Parameter, SPARE_ROWS, TRANSPARENT, Weights, action, border, packed,
-    sample,
+    MAX_CHANNELS, MAX_JOBS, Parameter, TRANSPARENT, Weights, action, border, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -30,6 +29,7 @@ pub enum Filter {
 
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
+    kernel: Kernel,
     filter: Filter,
     /// That of jobs which the launch's second kernel filters.
     second: Option<Filter>,
@@ -123,6 +123,7 @@ impl Launch {
             }
         }
         Launch {
+            kernel,
             filter,
             second,
             chroma,
@@ -143,7 +144,7 @@ impl Launch {
         let reach = match self.filter.frame().border {
             border::WRAP => usize::MAX,
             // Kernels may read some more than they need, which must not be written meanwhile either.
-            _ => self.filter.margin().1 + SPARE_ROWS,
+            _ => self.kernel.rows_beside(self.filter.margin().1),
         };
         for plane in self.planes.iter().flatten() {
             let (input, output) = (&plane.input.1, &plane.output.1);
