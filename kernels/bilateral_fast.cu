@@ -8,9 +8,10 @@
 // weights and to pack, store and load sums; for the mean 16 and an exponential. Issue bounds it: counted on sm_90
 // 70 instructions for 32 samples and level, so that the 12 levels of the default sigma-color take 1080p GRAY8 at least
 // 52 µs at 1.98 GHz on 132 multiprocessors, if all tiles have all code values.
-// Measured on an H200: 96 µs, 77 with radius 7 (pairs of float16 on the vector units: 184 and 118). A sixth of the time
-// warps wait at the two barriers of a level. 80 registers and three blocks a multiprocessor: 105 and 86. Weights
-// in registers, from which each product needs two next to each other, moved there: 104 and 83.
+// Measured, it is about half of that bound: a sixth of the time warps wait at the two barriers of a level. Pairs of float16
+// on the vector units take 1.5 times as long with radius 7 and 1.9 times with 15; 80 registers and three blocks a
+// multiprocessor a tenth more, and so do weights in registers, from which each product needs two next to each other, moved
+// there.
 //
 // float16 rounds each sum to 2^-11 of itself, and the mean to about a thousandth of sigma-color: from the
 // same in float64 it is 80 dB away, when the levels are 60 to 80 from the full window.

@@ -4,12 +4,12 @@
 // All three differences are one instruction on packed bytes. Operations per tap: that one, 6 multiplications and
 // additions, and an exponential, which takes a scheduler 8 cycles; with reads and loops 8.6 to issue, so that the
 // exponentials (149 of radius 7) and issue bound it alike: 74 and 80 µs for 1080p RGBA at 1.98 GHz on 132 multiprocessors.
-// Measured on an H200: 113 µs, of which 21 are the launch, tiles and results (radius 0); 0.82 instructions a cycle. An
-// instruction that reads three registers is often issued a cycle late: with exponents and the root of the colour's factor
-// from registers of each thread 117 to 118, of which the compiler put three into one bank of registers 120 to 130.
-// 8 rows a thread: 117, in 2.6 rounds of all multiprocessors instead of 2.95; 6: 117; 5 blocks a multiprocessor: 119.
+// Measured, a fifth of the time are the launch, tiles and results (radius 0), and 0.82 instructions are issued a cycle. An
+// instruction that reads three registers is often issued a cycle late: exponents and the root of the colour's factor
+// in registers of each thread cost 4 %, and up to 15 % where the compiler puts three into one bank of registers. 6 or 8 rows
+// a thread take 3 % more, 8 as they come to 2.6 rounds of all multiprocessors instead of 2.95; 5 blocks a multiprocessor 5 %.
 //
-// RGB, of three bytes a pixel, is read and written in words too: byte by byte it took 20 µs more than RGBA.
+// RGB, of three bytes a pixel, is read and written in words too: byte by byte it took a sixth more than RGBA.
 #include "bilateral_columns.cuh"
 
 #if defined(BILATERAL_JOINT_U8)

@@ -9,11 +9,11 @@
 // 132 multiprocessors; issue 5.2 a tap, 50 µs. A block of 256 threads computes 32 columns by 64 rows, a thread
 // 8 rows of one column: the samples of a column of the window are read once for all 8, and the four taps at
 // the same distance, on either side, above and below, are summed before their spatial weight is multiplied.
-// Measured on an H200, 1080p GRAY8 with radius 7: 69 µs, of which 13 are the launch, the table and the tile
-// (radius 0); 0.8 instructions a cycle. 64 registers and four blocks a multiprocessor (two taps at a time,
-// or the registers spilled): 73 to 81. 4, 5, 6 or 10 rows a thread: 70 to 75. A row of taps by exponentials, which keep
-// another unit busy, gained 3 with two taps at a time. Spans of columns, looked up once for all rows of them: 1 to 3 slower.
-// Radius 15: 301 µs in blocks of 128 threads, of which five fit beside each other, against 310 in three of 256.
+// Measured with radius 7, a fifth of the time are the launch, the table and the tile (radius 0), and 0.8 instructions are
+// issued a cycle. 64 registers and four blocks a multiprocessor (two taps at a time, or the registers spilled) take 6 to
+// 17 % more; 4, 5, 6 or 10 rows a thread 2 to 9 %; spans of columns, looked up once for all rows of them, 2 to 4 %. A row of taps by
+// exponentials, which keep another unit busy, gained 4 % where two taps were taken at a time. With radius 15 five blocks of
+// 128 threads, which fit beside each other, are 3 % faster than three of 256.
 //
 // Samples are multiplied as what their bits are as floats, denormals, so none is converted;
 // weights are larger by 2^100 to make up for it.

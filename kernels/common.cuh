@@ -5,6 +5,9 @@
 // Built without fast-math: products and sums are contracted nowhere but where fmaf says so,
 // divisions and roots are the IEEE ones, denormals count.
 //
+// Sources say what bounds their kernels, by calculation for an H200, and what else was tried with what effect; what they take
+// there stands in tests/gpu/record.toml.
+//
 // Each source makes several modules, one for each `#ifdef NAME` around its kernels: the driver
 // compiles a module whole when it is first loaded, so a start pays for what it uses.
 #pragma once

@@ -8,21 +8,21 @@
 // 2048. Weights come times 2^11, so that sums are normal float16, in units of 2^-13, and so is what they are multiplied by for
 // a result, 2^13 / divisor; what is between 128 and a channel's zero level is made up for there.
 //
-// Bytes: each sample read once and written once. On an H200 a plain copy by such threads takes 3.8 µs for 1080p GRAY8 and
-// 6.7 for RGBA, and 2.5 and 4.2 when it is the same frame again and again; the launch alone 1.7 to 2.6.
+// Bytes: each sample read once and written once. A plain copy by such threads takes three quarters of the time for 1080p, and
+// two thirds when it is the same frame again and again; half of that is the launch alone for GRAY8.
 // Operations for 4 bytes of 2 rows: 4 rows to be unpacked (5 instructions with one channel, 3 with four, whose neighbours
 // are whole words), 36 multiply-adds, 3 a row to round and pack: 8 a sample, and half as much again for addresses and
-// loads. 5.1 µs for GRAY8 and 9.0 for RGBA.
+// loads.
 //
 // Outer products of lines like 1 2 1 need fewer: first 8 for what is down, then 12 across: 5 a sample with unpacking,
-// rounding and packing. 4.9 µs for GRAY8 and 8.6 for RGBA, 3.8 and 6.3 when it is the same frame again and again.
+// rounding and packing, and 4 % less time.
 //
 // So does the magnitude of a gradient: differences across and sums across of three rows are shared by the rows
 // of outputs. For 4 bytes of 2 rows, 40 instructions to unpack those beside them, 16 sums and differences across, 28
 // down; and 10 a sample for the root, rounding and packing: 20 a sample. Sums beyond 2048 are rounded, which does not
 // matter, as results beyond 255 are 255. Squares of the others are whole numbers whose roots are at least 1 / 4096 from
 // what is halfway between two codes: the device's approximate root, off by 2^-23 of itself, is rounded as the exact one.
-// 5.9 µs for GRAY8 and 32 for 4K RGBA, where exact roots and quotients of sums of 18 products took 10 and 72.
+// That takes half the time of exact roots and quotients of sums of 18 products.
 //
 // No shared memory, no barrier: a thread reads 16 bytes of each of ROWS + 2 rows and the words beside
 // them, all at once, and writes 16 bytes of ROWS rows. A block of four warps, one below the other,

@@ -356,9 +356,7 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
         separable<u8, 1, true, Radii<radius>>(launch);                \
     }
 
-// Blocks of a multiprocessor as they were fastest on an H200, where 15 + 15 taps take 11 µs for 1080p GRAY8, 25 for
-// RGBA, 72 for 4K RGBA and 15 for P010; 33 + 33 taps 18, 45, 142 and 24. YUY2 with 17 + 17 taps, 9 of chroma across, takes
-// 19 µs, for 4K 48; with 9 + 9 taps 16 and 39, with 33 + 33 taps 33 and 86.
+// Blocks of a multiprocessor as they were fastest on an H200.
 #ifdef SEPARABLE_U8_R4
 SEPARABLE(separable_u8_r4, u8, 1, 6, 2, 3, 4)
 #endif
