@@ -217,7 +217,7 @@ DEVICE void filter_channel(const Shared& table, const CudaconvBilateralLaunch& l
     const int radius_x = launch.radius_x, radius_y = launch.radius_y;
     constexpr int ROWS = Shared::ROWS, RADIUS = Shared::RADIUS, PITCH = Shared::PITCH, BAND = Shared::BAND;
     const u16* own = &table.samples[threadIdx.x / WARP * ROWS + RADIUS][lane() + RADIUS];
-    const u32 offset = static_cast<u32>(__cvta_generic_to_shared(table.weights)) + lane() * static_cast<u32>(sizeof(float));
+    const u32 offset = shared_address(table.weights) + lane() * static_cast<u32>(sizeof(float));
     u32 centres[ROWS];
     Weighted sums[ROWS];
 #pragma unroll

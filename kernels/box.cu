@@ -58,12 +58,8 @@ struct SumOfPairs {
     __device__ __forceinline__ uint4 stored() const { return make_uint4(first, first_upper, second, second_upper); }
     // What is stored at `address` of shared memory.
     static __device__ __forceinline__ SumOfPairs at(u32 address) {
-        SumOfPairs sum;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-            : "=r"(sum.first), "=r"(sum.first_upper), "=r"(sum.second), "=r"(sum.second_upper)
-            : "r"(address)
-            : "memory");
-        return sum;
+        const uint4 four = load_piece(address);
+        return {four.x, four.y, four.z, four.w};
     }
     __device__ __forceinline__ void split(u32 (&sums)[4]) const {
         sums[0] = first - (first_upper << 16), sums[1] = first_upper;
@@ -217,14 +213,7 @@ struct Four {
         return four;
     }
     // What is stored at `address` of shared memory.
-    static __device__ __forceinline__ Four at(u32 address) {
-        Four four;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-            : "=r"(four.of[0]), "=r"(four.of[1]), "=r"(four.of[2]), "=r"(four.of[3])
-            : "r"(address)
-            : "memory");
-        return four;
-    }
+    static __device__ __forceinline__ Four at(u32 address) { return Four(load_piece(address)); }
 };
 
 // Two words of samples, their bytes exchanged where the format has them so.

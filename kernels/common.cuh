@@ -22,6 +22,42 @@ using u32 = unsigned int;
 
 constexpr int WARP = 32;
 
+constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+// A kernel of blocks of `threads`, of which `blocks` are to fit on a multiprocessor, that does what stands behind.
+#define KERNEL(name, type, threads, blocks, ...)                       \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)      \
+        name(const __grid_constant__ type launch) {                    \
+        __VA_ARGS__;                                                   \
+    }
+
+// --- Registers and shared memory -----------------------------------------------------------------
+
+// Keeps a value in a register, where the compiler would compute it again wherever it is used.
+template <typename Value>
+DEVICE void keep(Value& value) {
+    asm volatile("" : "+r"(value));
+}
+
+// The same value, of which the compiler does not know that.
+template <typename Value>
+DEVICE Value again(Value value) {
+    keep(value);
+    return value;
+}
+
+// Addresses of shared memory alone take a register of 32 bits.
+DEVICE u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
+
+DEVICE uint4 load_piece(u32 from) {
+    uint4 four;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                 : "r"(from)
+                 : "memory");
+    return four;
+}
+
 // --- Jobs and tiles ------------------------------------------------------------------------------
 
 // The job whose tiles the row `tile_row` of the grid belongs to.

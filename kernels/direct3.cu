@@ -112,7 +112,7 @@ struct Products {
 template <int CHANNELS>
 struct Smoothing {
     static __device__ __forceinline__ void add_up(Sums (&sums)[ROWS], const Launch& launch, const Window& window) {
-        const u32 across = launch.weights[0][1], down = multiply_pairs(launch.weights[0][3], 0x10001000);  // 2^-11
+        const u32 of_row = launch.weights[0][1], of_column = multiply_pairs(launch.weights[0][3], 0x10001000);  // 2^-11
         Bytes rows[ROWS_READ];
 #pragma unroll
         for (int r = 0; r < ROWS_READ; ++r) {
@@ -122,13 +122,13 @@ struct Smoothing {
             Bytes smooth;
 #pragma unroll
             for (int k = 0; k < WINDOW; ++k) {
-                smooth.even[k] = fma_pairs(down, own.even[k], add_pairs(above.even[k], below.even[k]));
-                smooth.odd[k] = fma_pairs(down, own.odd[k], add_pairs(above.odd[k], below.odd[k]));
+                smooth.even[k] = fma_pairs(of_column, own.even[k], add_pairs(above.even[k], below.even[k]));
+                smooth.odd[k] = fma_pairs(of_column, own.odd[k], add_pairs(above.odd[k], below.odd[k]));
             }
 #pragma unroll
             for (int k = 0; k < WORDS; ++k) {
-                sums[r - 2][0][k] = add(taps_of_even<CHANNELS>(smooth.even, smooth.odd, k + 1), across, launch.start);
-                sums[r - 2][1][k] = add(taps_of_odd<CHANNELS>(smooth.even, smooth.odd, k + 1), across, launch.start);
+                sums[r - 2][0][k] = add(taps_of_even<CHANNELS>(smooth.even, smooth.odd, k + 1), of_row, launch.start);
+                sums[r - 2][1][k] = add(taps_of_odd<CHANNELS>(smooth.even, smooth.odd, k + 1), of_row, launch.start);
             }
         }
     }

@@ -12,8 +12,6 @@ constexpr int RUN = 8, PIECE = 16;
 // The bits of the float that stands for the code value 1.
 constexpr u32 UNIT = 1u << 8;
 
-constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
-
 // The host's rule: pixels of a tile by the number of interleaved channels, in whole runs of OWN.
 constexpr int pixels_of(int channels) { return channels == 3 ? 32 : THREADS / channels; }
 
