@@ -338,14 +338,8 @@ DEVICE void joint(const CudaconvBilateralLaunch& launch) {
 
 // Blocks of a multiprocessor: as many as have room in its registers.
 #ifdef BILATERAL_JOINT_U8
-extern "C" __global__ void __launch_bounds__(Block::THREADS, 6)
-    bilateral_joint_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    joint<Apart>(launch);
-}
+KERNEL(bilateral_joint_u8, CudaconvBilateralLaunch, (Block::THREADS, 6), joint<Apart>(launch))
 #endif
 #ifdef BILATERAL_JOINT_WIDE_U8
-extern "C" __global__ void __launch_bounds__(Block::THREADS, 8)
-    bilateral_joint_wide_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    joint<Packed>(launch);
-}
+KERNEL(bilateral_joint_wide_u8, CudaconvBilateralLaunch, (Block::THREADS, 8), joint<Packed>(launch))
 #endif

@@ -91,8 +91,5 @@ DEVICE void single(const CudaconvBilateralLaunch& launch) {
 }
 
 // Blocks of a multiprocessor: as many as have room in its registers.
-extern "C" __global__ void __launch_bounds__(Block::THREADS, 8)
-    bilateral_single_u16(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    single<u16>(launch);
-}
+KERNEL(bilateral_single_u16, CudaconvBilateralLaunch, (Block::THREADS, 8), single<u16>(launch))
 #endif

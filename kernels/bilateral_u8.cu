@@ -298,22 +298,16 @@ DEVICE void by_table(const CudaconvBilateralLaunch& launch) {
 }
 
 // Blocks of a multiprocessor: as many as have room in shared memory.
-#define BY_TABLE(name, radius, rows, warps, band, blocks)              \
-    extern "C" __global__ void __launch_bounds__(warps * WARP, blocks) \
-        name(const __grid_constant__ CudaconvBilateralLaunch launch) { \
-        by_table<Table<radius, rows, warps, band>>(launch);            \
-    }
-
 #ifdef BILATERAL_TABLE_U8
-BY_TABLE(bilateral_table_u8, 8, 8, 8, 8, 3)
+KERNEL(bilateral_table_u8, CudaconvBilateralLaunch, (8 * WARP, 3), by_table<Table<8, 8, 8, 8>>(launch))
 #endif
 #ifdef BILATERAL_WIDE_TABLE_U8
-BY_TABLE(bilateral_wide_table_u8, 16, 8, 4, 5, 5)
+KERNEL(bilateral_wide_table_u8, CudaconvBilateralLaunch, (4 * WARP, 5), by_table<Table<16, 8, 4, 5>>(launch))
 #endif
 // For pictures of which the blocks of the others would not fill a device.
 #ifdef BILATERAL_TABLE_SMALL_U8
-BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 8, 5)
+KERNEL(bilateral_table_small_u8, CudaconvBilateralLaunch, (4 * WARP, 5), by_table<Table<8, 4, 4, 8>>(launch))
 #endif
 #ifdef BILATERAL_WIDE_TABLE_SMALL_U8
-BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 8, 5)
+KERNEL(bilateral_wide_table_small_u8, CudaconvBilateralLaunch, (4 * WARP, 5), by_table<Table<16, 4, 4, 8>>(launch))
 #endif

@@ -302,16 +302,10 @@ struct OfWords {
 
 // Blocks of a multiprocessor leave 96 registers,
 #ifdef BOX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    box_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    box<OfBytes>(launch);
-}
+KERNEL(box_u8, CudaconvConvolveLaunch, (THREADS, 5), box<OfBytes>(launch))
 #endif
 
 // or 168.
 #ifdef BOX_U16
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
-    box_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    box<OfWords>(launch);
-}
+KERNEL(box_u16, CudaconvConvolveLaunch, (THREADS, 3), box<OfWords>(launch))
 #endif

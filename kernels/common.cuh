@@ -24,11 +24,12 @@ constexpr int WARP = 32;
 
 constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
-// A kernel of blocks of `threads`, of which `blocks` are to fit on a multiprocessor, that does what stands behind.
-#define KERNEL(name, type, threads, blocks, ...)                       \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)      \
-        name(const __grid_constant__ type launch) {                    \
-        __VA_ARGS__;                                                   \
+// A kernel that does what stands last with its `launch`, with launch bounds in brackets: threads of a block, and how many
+// blocks are to fit on a multiprocessor.
+#define KERNEL(name, type, bounds, ...)                  \
+    extern "C" __global__ void __launch_bounds__ bounds  \
+        name(const __grid_constant__ type launch) {      \
+        __VA_ARGS__;                                     \
     }
 
 // --- Registers and shared memory -----------------------------------------------------------------

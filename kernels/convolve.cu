@@ -109,17 +109,11 @@ DEVICE void naive(const CudaconvConvolveLaunch& launch) {
 }
 
 #ifdef CONVOLVE_NAIVE_U8
-extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
-    convolve_naive_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    naive<u8>(launch);
-}
+KERNEL(convolve_naive_u8, CudaconvConvolveLaunch, (NAIVE_WIDTH * NAIVE_HEIGHT), naive<u8>(launch))
 #endif
 
 #ifdef CONVOLVE_NAIVE_U16
-extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
-    convolve_naive_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    naive<u16>(launch);
-}
+KERNEL(convolve_naive_u16, CudaconvConvolveLaunch, (NAIVE_WIDTH * NAIVE_HEIGHT), naive<u16>(launch))
 #endif
 
 // --- tile ----------------------------------------------------------------------------------------
@@ -431,15 +425,9 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, Shared& shared) {
 extern __shared__ float4 shared[];
 
 #ifdef CONVOLVE_TILE_U8
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
-    convolve_tile_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    tile_job<u8>(launch, reinterpret_cast<Shared&>(shared));
-}
+KERNEL(convolve_tile_u8, CudaconvConvolveLaunch, (TILE_THREADS, TILE_BLOCKS), tile_job<u8>(launch, reinterpret_cast<Shared&>(shared)))
 #endif
 
 #ifdef CONVOLVE_TILE_U16
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
-    convolve_tile_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    tile_job<u16>(launch, reinterpret_cast<Shared&>(shared));
-}
+KERNEL(convolve_tile_u16, CudaconvConvolveLaunch, (TILE_THREADS, TILE_BLOCKS), tile_job<u16>(launch, reinterpret_cast<Shared&>(shared)))
 #endif

@@ -369,21 +369,15 @@ DEVICE void direct3(const Launch& launch) {
     }
 }
 
-#define DIRECT3(name, ...)                                           \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)    \
-        name(const __grid_constant__ CudaconvDirect3Launch launch) { \
-        direct3<__VA_ARGS__>(launch);                                \
-    }
-
 #ifdef DIRECT3_U8
-DIRECT3(direct3_u8, Rounded<Products>)
+KERNEL(direct3_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Rounded<Products>>(launch))
 #endif
 #ifdef DIRECT3_SMOOTH_U8
-DIRECT3(direct3_smooth_u8, Rounded<Smoothing>)
+KERNEL(direct3_smooth_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Rounded<Smoothing>>(launch))
 #endif
 #ifdef DIRECT3_DIVIDED_U8
-DIRECT3(direct3_divided_u8, Divided)
+KERNEL(direct3_divided_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Divided>(launch))
 #endif
 #ifdef DIRECT3_MAGNITUDE_U8
-DIRECT3(direct3_magnitude_u8, Magnitude)
+KERNEL(direct3_magnitude_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Magnitude>(launch))
 #endif

@@ -248,15 +248,9 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
-#define SEPARABLE_HALF(name, beside, rows, tiles, blocks)             \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_half<Filter<beside, rows, tiles>>(launch);          \
-    }
-
 #ifdef SEPARABLE_HALF_U8
-SEPARABLE_HALF(separable_half_u8, 2, 2, 4, 4)
+KERNEL(separable_half_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_half<Filter<2, 2, 4>>(launch))
 #endif
 #ifdef SEPARABLE_HALF_WIDE_U8
-SEPARABLE_HALF(separable_half_wide_u8, 4, 3, 2, 4)
+KERNEL(separable_half_wide_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_half<Filter<4, 3, 2>>(launch))
 #endif

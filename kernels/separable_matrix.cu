@@ -255,15 +255,9 @@ DEVICE void separable_matrix(const CudaconvConvolveLaunch& launch) {
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
-#define SEPARABLE_MATRIX(name, kind, blocks)                          \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_matrix<kind>(launch);                               \
-    }
-
 #ifdef SEPARABLE_MATRIX_U8
-SEPARABLE_MATRIX(separable_matrix_u8, SHIFTED, 4)
+KERNEL(separable_matrix_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_matrix<SHIFTED>(launch))
 #endif
 #ifdef SEPARABLE_MATRIX_DIVIDED_U8
-SEPARABLE_MATRIX(separable_matrix_divided_u8, DIVIDED, 4)
+KERNEL(separable_matrix_divided_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_matrix<DIVIDED>(launch))
 #endif

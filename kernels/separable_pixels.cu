@@ -218,15 +218,9 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
-#define SEPARABLE_PIXELS(name, rows, blocks)                          \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_pixels<Filter<rows>>(launch);                       \
-    }
-
 #ifdef SEPARABLE_PIXELS_U8
-SEPARABLE_PIXELS(separable_pixels_u8, 2, 4)
+KERNEL(separable_pixels_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_pixels<Filter<2>>(launch))
 #endif
 #ifdef SEPARABLE_PIXELS_WIDE_U8
-SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 4)
+KERNEL(separable_pixels_wide_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_pixels<Filter<3>>(launch))
 #endif

@@ -345,48 +345,37 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     }
 }
 
-#define SEPARABLE(name, sample, count, blocks, ...)                   \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable<sample, count, false, Radii<__VA_ARGS__>>(launch);  \
-    }
-#define SEPARABLE_422(name, blocks, radius)                           \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable<u8, 1, true, Radii<radius>>(launch);                \
-    }
-
 // Blocks of a multiprocessor as they were fastest on an H200.
 #ifdef SEPARABLE_U8_R4
-SEPARABLE(separable_u8_r4, u8, 1, 6, 2, 3, 4)
+KERNEL(separable_u8_r4, CudaconvConvolveLaunch, (THREADS, 6), separable<u8, 1, false, Radii<2, 3, 4>>(launch))
 #endif
 #ifdef SEPARABLE_U8_R7
-SEPARABLE(separable_u8_r7, u8, 1, 8, 7)
+KERNEL(separable_u8_r7, CudaconvConvolveLaunch, (THREADS, 8), separable<u8, 1, false, Radii<7>>(launch))
 #endif
 #ifdef SEPARABLE_U8_R8
-SEPARABLE(separable_u8_r8, u8, 1, 7, 8)
+KERNEL(separable_u8_r8, CudaconvConvolveLaunch, (THREADS, 7), separable<u8, 1, false, Radii<8>>(launch))
 #endif
 #ifdef SEPARABLE_U8_R16
-SEPARABLE(separable_u8_r16, u8, 1, 5, 16)
+KERNEL(separable_u8_r16, CudaconvConvolveLaunch, (THREADS, 5), separable<u8, 1, false, Radii<16>>(launch))
 #endif
 #ifdef SEPARABLE_MAGNITUDE_U8
-SEPARABLE(separable_magnitude_u8, u8, 2, 5, 1)
+KERNEL(separable_magnitude_u8, CudaconvConvolveLaunch, (THREADS, 5), separable<u8, 2, false, Radii<1>>(launch))
 #endif
 #ifdef SEPARABLE_U16_R4
-SEPARABLE(separable_u16_r4, u16, 1, 6, 4)
+KERNEL(separable_u16_r4, CudaconvConvolveLaunch, (THREADS, 6), separable<u16, 1, false, Radii<4>>(launch))
 #endif
 #ifdef SEPARABLE_U16_R8
-SEPARABLE(separable_u16_r8, u16, 1, 6, 8)
+KERNEL(separable_u16_r8, CudaconvConvolveLaunch, (THREADS, 6), separable<u16, 1, false, Radii<8>>(launch))
 #endif
 #ifdef SEPARABLE_U16_R16
-SEPARABLE(separable_u16_r16, u16, 1, 4, 16)
+KERNEL(separable_u16_r16, CudaconvConvolveLaunch, (THREADS, 4), separable<u16, 1, false, Radii<16>>(launch))
 #endif
 #ifdef SEPARABLE_422_R4
-SEPARABLE_422(separable_422_r4, 6, 4)
+KERNEL(separable_422_r4, CudaconvConvolveLaunch, (THREADS, 6), separable<u8, 1, true, Radii<4>>(launch))
 #endif
 #ifdef SEPARABLE_422_R8
-SEPARABLE_422(separable_422_r8, 7, 8)
+KERNEL(separable_422_r8, CudaconvConvolveLaunch, (THREADS, 7), separable<u8, 1, true, Radii<8>>(launch))
 #endif
 #ifdef SEPARABLE_422_R16
-SEPARABLE_422(separable_422_r16, 5, 16)
+KERNEL(separable_422_r16, CudaconvConvolveLaunch, (THREADS, 5), separable<u8, 1, true, Radii<16>>(launch))
 #endif
