@@ -43,26 +43,11 @@ constexpr float LARGER = 10.0f;
 // In a float of this size the second byte is a whole number of 0 to 255.
 constexpr float BYTES_FROM = 32768.0f;
 
-DEVICE float exp2_approximate(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
-
 // threadIdx.x, read again: what follows from it is then not kept in registers from one level to the next.
 DEVICE u32 thread_again() {
     u32 thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
-}
-
-// Two floats as float16, the first in the lower half.
-DEVICE u32 pair_of(float first, float second) {
-    u32 pair;
-    asm("{.reg .f16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high};}"
-        : "=r"(pair)
-        : "f"(first), "f"(second));
-    return pair;
 }
 
 // d + a b, with a of 16 x 8, b of 8 x 8 and d of 16 x 8.

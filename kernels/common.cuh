@@ -237,6 +237,14 @@ DEVICE float unpremultiplied(float colour, float alpha, float opacity) {
     return opacity * CUDACONV_TRANSPARENT >= 1.0f ? __fdiv_rn(colour, alpha) : 0.0f;
 }
 
+// --- Bilaterals ----------------------------------------------------------------------------------
+
+DEVICE float exp2_approximate(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+}
+
 // --- Tiles in shared memory ----------------------------------------------------------------------
 
 // A walk of the threads of a block over the elements of a tile, neighbours over neighbouring columns.
