@@ -124,10 +124,10 @@ DEVICE void for_each_tap(const CudaconvBilateralLaunch& launch, Visit visit) {
 // an alpha channel are PREMULTIPLIED.
 template <typename Sample, bool PREMULTIPLIED, typename Filter>
 DEVICE void for_each_set(const CudaconvBilateralLaunch& launch, const CudaconvJob& job, Filter filter) {
-    if (job.joint) filter(Set<Sample, 3, PREMULTIPLIED>(launch, job, job.joint));
+    if (job.joint_or_filter) filter(Set<Sample, 3, PREMULTIPLIED>(launch, job, job.joint_or_filter));
 #pragma unroll 1
     for (u32 c = 0; c < job.channel_count; ++c) {
-        if (job.channels[c].action != CUDACONV_FILTER || job.joint >> c & 1) continue;
+        if (job.channels[c].action != CUDACONV_FILTER || job.joint_or_filter >> c & 1) continue;
         filter(Set<Sample, 1, PREMULTIPLIED>(launch, job, 1u << c));
     }
 }

@@ -113,7 +113,7 @@ DEVICE bool has_words(const CudaconvJob& job) {
 // Whether pixels are three bytes with the joint weight, and rows begin with words.
 DEVICE bool has_triples(const CudaconvJob& job) {
     const CudaconvChannel& first = job.channels[0];
-    return job.packed && job.channel_count == CHANNELS && job.joint == (1u << CHANNELS) - 1 &&
+    return job.packed && job.channel_count == CHANNELS && job.joint_or_filter == (1u << CHANNELS) - 1 &&
            (first.input | first.input_stride | first.output | first.output_stride) % 4 == 0;
 }
 
@@ -201,7 +201,7 @@ DEVICE void write_words(const CudaconvJob& job, int x, int y, int count, const u
             fill |= channel.fill << 8 * c;
             filled |= 0xffu << 8 * c;
         }
-        if (job.joint >> c & 1) from = from & ~(0xfu << 4 * c) | __popc(job.joint & ((1 << c) - 1)) << 4 * c;
+        if (job.joint_or_filter >> c & 1) from = from & ~(0xfu << 4 * c) | __popc(job.joint_or_filter & ((1 << c) - 1)) << 4 * c;
     }
     const CudaconvChannel& first = job.channels[0];
     const cudaconv_u64 to = output_at(first, x, y);
@@ -232,7 +232,7 @@ DEVICE void write_samples(const CudaconvFrame& frame, const CudaconvJob& job, in
 #pragma unroll 1
         for (u32 c = 0; c < job.channel_count; ++c) {
             const CudaconvChannel& channel = job.channels[c];
-            if (!(job.joint >> c & 1)) {
+            if (!(job.joint_or_filter >> c & 1)) {
                 copy_or_fill<u8>(frame, channel, x, y + h);
                 continue;
             }
@@ -272,9 +272,9 @@ DEVICE bool filter_tile(const CudaconvBilateralLaunch& launch, JointSums (&sums)
     const Tile place(frame, blockIdx.y);
     const CudaconvJob& job = place.job;
     if (blockIdx.x >= job.tiles_across) return false;
-    if (!job.joint) return true;
+    if (!job.joint_or_filter) return true;
     const bool words = has_words(job);
-    const Joint joint(job.joint);
+    const Joint joint(job.joint_or_filter);
     auto* tile = Way::tile(launch);
     const int left = Way::halo(launch.radius_x), above = Way::halo(launch.radius_y), pitch = WIDTH + 2 * left;
     const int first_x = place.x0 - left, first_y = place.y0 - above;
@@ -306,8 +306,8 @@ DEVICE void write_tile(const CudaconvBilateralLaunch& launch, const JointSums (&
     const int x = place.x(), y = place.y(), count = place.count();
     // Code values of the three, packed.
     u32 means[Way::ROWS];
-    if (job.joint) {
-        const Means of(job, Joint(job.joint));
+    if (job.joint_or_filter) {
+        const Means of(job, Joint(job.joint_or_filter));
 #pragma unroll
         for (int h = 0; h < Way::ROWS; ++h) means[h] = of.of(sums[h]);
     }
@@ -320,7 +320,7 @@ DEVICE void write_tile(const CudaconvBilateralLaunch& launch, const JointSums (&
         write_samples(launch.frame, job, x, y, count, means);
         return;
     }
-    if (!job.joint || !Way::WHOLE_WORDS) {
+    if (!job.joint_or_filter || !Way::WHOLE_WORDS) {
         const CudaconvChannel& first = job.channels[0];
 #pragma unroll
         for (int h = 0; h < Way::ROWS; ++h)

@@ -333,7 +333,7 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     // Where the job's weights begin, with a line of fours, in kernels that `Kernel::takes_filters_of_jobs` names. Those of
     // many taps or of several radii have no registers for addresses that are not known beforehand.
     constexpr bool OF_JOBS = count_of(R()) == 1 && R::LARGEST <= 8 && COUNT == 1 && !IS_422;
-    const u32 first = OF_JOBS ? launch.kernels[job.joint].first / 4 * 4 : 0;
+    const u32 first = OF_JOBS ? launch.kernels[job.joint_or_filter].first / 4 * 4 : 0;
     const float* weights = launch.inline_weights + first;
     Tile<S> tile = {frame, job, weights, static_cast<int>(launch.kernels[0].width / 2), 0, channels,
                     static_cast<int>(blockIdx.x) * pixels, y0, rows, pixels, (static_cast<int>(job.width) + 1) / 2};

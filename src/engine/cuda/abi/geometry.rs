@@ -40,7 +40,7 @@ impl Needs {
     pub fn of(jobs: &[Job]) -> Needs {
         Needs {
             premultiplied: jobs.iter().any(|job| job.alpha >= 0),
-            joint: jobs.iter().any(|job| job.joint != 0),
+            joint: jobs.iter().any(|job| job.joint_or_filter != 0),
             others: (jobs.iter().map(others)).max().unwrap_or(0),
         }
     }

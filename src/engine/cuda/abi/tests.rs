@@ -107,7 +107,7 @@ fn members_stand_in_the_order_of_the_header() {
         width,
         height,
         packed,
-        joint,
+        joint_or_filter,
         alpha,
         first_tile_row,
         tiles_across
@@ -362,7 +362,7 @@ fn launches_are_within_what_every_device_grants() {
     let plain = frame(&[(16384, 16384); MAX_JOBS]);
     let mut several = plain;
     for job in &mut several.jobs {
-        (job.joint, job.alpha) = (1, 0);
+        (job.joint_or_filter, job.alpha) = (1, 0);
     }
     for kernel in Kernel::ALL {
         for (mut frame, radius) in (0..=MAX_RADIUS).flat_map(|r| [(plain, r), (several, r)]) {

@@ -171,7 +171,7 @@ impl Launch {
                 }
             }
             let filter = match (&self.second, &self.chroma) {
-                (Some(second), _) if job.joint == 1 => second,
+                (Some(second), _) if job.joint_or_filter == 1 => second,
                 (_, Some(chroma)) if job.channels[0].step == 4 => chroma,
                 _ => &self.filter,
             };
@@ -231,7 +231,7 @@ impl Launch {
                     fast::filter(launch, own, plane.channel.zero, width, height)
                 }
                 Filter::Bilateral(launch) => {
-                    let takes_part = |index: usize| job.joint >> index & 1 == 1;
+                    let takes_part = |index: usize| job.joint_or_filter >> index & 1 == 1;
                     let joint = if takes_part(index) {
                         let all = pictures.iter().enumerate();
                         all.filter(|(index, _)| takes_part(*index))
@@ -366,8 +366,11 @@ fn check_job(job: &Job, samples: Samples) {
     if job.alpha != -1 && !filtered(job.alpha as u32) {
         violation!("channel {} cannot premultiply", job.alpha);
     }
-    if (0..32).any(|index| job.joint >> index & 1 == 1 && !filtered(index)) {
-        violation!("joint channels {:#b} are not all filtered", job.joint);
+    if (0..32).any(|index| job.joint_or_filter >> index & 1 == 1 && !filtered(index)) {
+        violation!(
+            "joint channels {:#b} are not all filtered",
+            job.joint_or_filter
+        );
     }
     let first = &channels[0];
     let is_packed = |(index, channel): (usize, &Channel)| {

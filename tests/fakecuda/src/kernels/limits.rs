@@ -311,7 +311,7 @@ fn needs(frame: &Frame) -> Needs {
 }
 
 fn is_joint(job: &Job, index: usize) -> bool {
-    job.joint >> index & 1 == 1
+    job.joint_or_filter >> index & 1 == 1
 }
 
 /// Job, index and channel of all that is filtered.
