@@ -9,12 +9,13 @@ use crate::filter::fourier;
 use crate::filter::layout::Sample;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps};
 use crate::filter::spec::{Border, Precision};
-use bilateral::{by_levels, of_bilateral};
 use matrix_units::{
     by_bands, by_halves, by_matrices, by_rough_bands, channels_in_rows, is_three_of_four,
 };
 
 pub use matrix_units::{bands, samples};
+
+use bilateral::{by_levels, of_bilateral};
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -354,7 +355,10 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     {
         return Some(kernel);
     }
-    by_box(layout, job, Kernel::BoxU8).or_else(|| by_slabs(layout, job))
+    if let Some(kernel) = by_box(layout, job, Kernel::BoxU8) {
+        return Some(kernel);
+    }
+    by_slabs(layout, job)
 }
 
 /// `kernel`, which sums means up, if `job` takes the mean of a rectangle of no more samples than it takes, and adds nothing

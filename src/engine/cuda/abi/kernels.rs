@@ -1,6 +1,5 @@
 //! The kernels: one row of data each.
 
-use super::MAX_CHANNELS;
 use super::halves::Reach;
 
 /// The structure that a kernel takes.
@@ -394,25 +393,22 @@ impl Kernel {
 
     /// Most channels of a packed job.
     pub fn most_channels(self) -> usize {
-        let of_particular = |particular: &Particular| match *particular {
+        let most = |particular: &Particular| match *particular {
             Channels(most) => Some(most),
             Halo(_) => None,
         };
-        let particulars = self.describe().particulars;
-        particulars
-            .iter()
-            .find_map(of_particular)
-            .unwrap_or(MAX_CHANNELS)
+        let mut particulars = self.describe().particulars.iter();
+        particulars.find_map(most).unwrap_or(super::MAX_CHANNELS)
     }
 
     /// Rows above and below a tile that may be read, however few the filter needs.
     pub(super) fn least_halo(self) -> usize {
-        let of_particular = |particular: &Particular| match *particular {
+        let rows = |particular: &Particular| match *particular {
             Halo(rows) => Some(rows),
             Channels(_) => None,
         };
-        let particulars = self.describe().particulars;
-        particulars.iter().find_map(of_particular).unwrap_or(0)
+        let mut particulars = self.describe().particulars.iter();
+        particulars.find_map(rows).unwrap_or(0)
     }
 
     /// How many weights it takes; filters of fewer are filled up with zeros.
