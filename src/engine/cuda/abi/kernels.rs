@@ -1,6 +1,5 @@
 //! The kernels: one row of data each.
 
-use super::description::{Across, Description, Particular, Rows};
 use super::halves::Reach;
 
 /// The structure that a kernel takes.
@@ -175,9 +174,10 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use Particular::{Channels, Halo};
-use Rows::{Below, First, Rings, Slabs, Staged, Strips};
+use super::description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
+use super::description::Description;
+use super::description::Particular::{self, Channels, Halo};
+use super::description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile, and what holds for few alone.
 #[rustfmt::skip]
