@@ -306,8 +306,6 @@ pub mod band;
 pub mod boxes;
 #[path = "abi/columns.rs"]
 pub mod columns;
-#[path = "abi/description.rs"]
-mod description;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]

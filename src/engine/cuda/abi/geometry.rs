@@ -1,7 +1,7 @@
 //! The geometry of launches: tiles, shared memory, grids.
 
-use super::description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use super::description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
+use super::kernels::description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
+use super::kernels::description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
 use super::{
     Frame, Job, Kernel, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, halves, line_length,
     packed, slabs, wide,

@@ -174,10 +174,13 @@ macro_rules! kernels {
     };
 }
 
-use super::description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use super::description::Description;
-use super::description::Particular::{self, Channels, Halo};
-use super::description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
+#[path = "description.rs"]
+pub(super) mod description;
+
+use description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
+use description::Description;
+use description::Particular::{self, Channels, Halo};
+use description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
 
 // Name, module, parameter, weights, threads, samples across a tile, rows of a tile, and what holds for few alone.
 #[rustfmt::skip]
