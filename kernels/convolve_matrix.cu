@@ -22,14 +22,16 @@
 // of as many rows of the kernel as are 8 rows apart, for outputs that are as far apart. The matrices of weights come
 // from the host (`src/engine/cuda/abi/band.rs`).
 //
-// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps of 1080p GRAY8 take
-// 8.6 µs by one digit, and 11.3 by two; NV12 takes 14 and P010 29. A picture of this size is one wave of blocks, which do
-// the same at the same time: of the 8.6, the launch is 2.1, asking for samples 1.4 and waiting for them 0.6, products 2.1,
-// codes and writing 0.9; the rest is between blocks, whose last ends later than most. So tiles at the edge must not take
-// longer than others: where positions are found and bytes gathered one by one, each loop for nothing shows. To decide
-// what is in doubt costs 4 to 6 µs, of P010 18. Three digits, of which fewer are in doubt, are no faster for bytes but
-// where one weight is much larger than all others. At worst, in a level picture whose results all lie in the middle, all
-// are computed twice, which is two to three times what `convolve_tile_u8` takes.
+// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. A picture of 1080p is one wave of blocks, which
+// do the same at the same time: for 15 x 15 taps of GRAY8 a quarter of the time on an H200 is the launch, a quarter are
+// the products, a quarter passes until all samples are there, of which most to ask for them, and a tenth to write codes.
+// The last block to end counts. Those at the edge took a tenth longer, as each loop over rows or columns shows, also one
+// that finds nothing to do. Asking for weights before samples, or for the lines of the parameter at once, changes nothing;
+// higher tiles, or more or fewer warps, are slower, and so is a place of their own for codes, of which no warp waits for
+// others. Two digits take a third longer. To decide what is in doubt takes half as long as the rest, of P010 as long.
+// Three digits, of which fewer are in doubt, are no faster for bytes but where one weight is much larger than all others.
+// At worst, in a level picture whose results all lie in the middle, all are computed twice, which is two to three times
+// what `convolve_tile_u8` takes.
 //
 // Needs compute_80.
 #include "bands.cuh"
@@ -395,22 +397,11 @@ extern __shared__ uint4 shared[];
 
 // Blocks of a multiprocessor: with more, registers do not suffice.
 #ifdef CONVOLVE_MATRIX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    convolve_matrix_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    convolve<u8, false>(launch, shared);
-}
+KERNEL(convolve_matrix_u8, CudaconvConvolveLaunch, (THREADS, 5), convolve<u8, false>(launch, shared))
 #endif
-
 #ifdef CONVOLVE_MATRIX_NEAR_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    convolve_matrix_near_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    convolve<u8, true>(launch, shared);
-}
+KERNEL(convolve_matrix_near_u8, CudaconvConvolveLaunch, (THREADS, 5), convolve<u8, true>(launch, shared))
 #endif
-
 #ifdef CONVOLVE_MATRIX_U16
-extern "C" __global__ void __launch_bounds__(THREADS, 6)
-    convolve_matrix_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    convolve<u16, true>(launch, shared);
-}
+KERNEL(convolve_matrix_u16, CudaconvConvolveLaunch, (THREADS, 6), convolve<u16, true>(launch, shared))
 #endif

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_kernel_takes_the_launch_and_is_short() {
         let bytes = size_of::<CopyLaunch>();
-        let entry = format!(".entry {NAME}(\n.param .align 8 .b8 {NAME}_param_0[{bytes}]\n)");
+        let entry = format!(".entry {NAME}(\n.param .align 8 .b8 launch[{bytes}]\n)");
         assert!(PTX.contains(&entry), "{entry}");
         assert!(PTX.starts_with(".version 8.2\n") && PTX.contains("\n.target sm_75\n"));
         assert!(PTX.len() < 4096, "{}", PTX.len());

@@ -10,6 +10,8 @@
 use super::geometry::MULTIPROCESSORS;
 use super::halves::best_height_of;
 
+/// Rows of a slab.
+pub const ROWS: usize = 16;
 /// What stands for a code value of 1.
 const UNIT: i32 = -141;
 /// Weights across are times, as a power of two.
