@@ -27,9 +27,9 @@
 // the products, a quarter passes until all samples are there, of which most to ask for them, and a tenth to write codes.
 // The last block to end counts. Those at the edge took a tenth longer, as each loop over rows or columns shows, also one
 // that finds nothing to do. Asking for weights before samples, or for the lines of the parameter at once, changes nothing;
-// higher tiles, or more or fewer warps, are slower, and so is a place of their own for codes, of which no warp waits for
-// others. Two digits take a third longer. To decide what is in doubt takes half as long as the rest, of P010 as long.
-// Three digits, of which fewer are in doubt, are no faster for bytes but where one weight is much larger than all others.
+// higher tiles, or more or fewer warps, are slower; a place of their own for codes, of which no warp waits for others, gains
+// nothing. Two digits take a third longer. To decide what is in doubt takes about half as long as the rest. Three digits,
+// of which fewer are in doubt, are no faster for bytes but where one weight is much larger than all others.
 // At worst, in a level picture whose results all lie in the middle, all are computed twice, which is two to three times
 // what `convolve_tile_u8` takes.
 //
@@ -268,7 +268,8 @@ DEVICE u32 store_nearest(Sums& sums, int start, const CudaconvConvolveLaunch& la
     const float rest = exact ? rest_of_reciprocal(launch) * power_of_two(-spare_bits(frame)) : 0.0f;
     const bool decisive = launch.tolerance != 0.0f;
     const float most = 0.5f - launch.tolerance;
-#pragma unroll 1
+    // Of 16 bits it is half as much again to compile, and no faster.
+#pragma unroll (sizeof(Sample) == 1 ? GROUPS : 1)
     for (int r = 0; r < GROUPS; ++r) {
         u32 codes_of_four[PRODUCTS][4];
         u32 bits = 0;
@@ -403,5 +404,5 @@ KERNEL(convolve_matrix_u8, CudaconvConvolveLaunch, (THREADS, 5), convolve<u8, fa
 KERNEL(convolve_matrix_near_u8, CudaconvConvolveLaunch, (THREADS, 5), convolve<u8, true>(launch, shared))
 #endif
 #ifdef CONVOLVE_MATRIX_U16
-KERNEL(convolve_matrix_u16, CudaconvConvolveLaunch, (THREADS, 6), convolve<u16, true>(launch, shared))
+KERNEL(convolve_matrix_u16, CudaconvConvolveLaunch, (THREADS, 5), convolve<u16, true>(launch, shared))
 #endif
