@@ -49,10 +49,6 @@ typedef unsigned long long cudaconv_u64;
 #define CUDACONV_CHROMA_WEIGHTS 80
 /* Largest distance of a tap from the centre, per axis. */
 #define CUDACONV_MAX_RADIUS 32
-/* Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
- * what it throws away: where it goes by groups of rows, or by the largest filter that it takes. They are there, or are
- * none of the picture. */
-#define CUDACONV_SPARE_ROWS 16
 /* Means of alpha below one part of this many count as none. */
 #define CUDACONV_TRANSPARENT 1048576
 
@@ -118,10 +114,11 @@ typedef struct CudaconvJob {
      * luma sample is copied.
      * Else APART. */
     cudaconv_u32 packed;
-    /* Bilateral: bit c = channel c is one of the three that have one joint weight; filtered
+    /* Of a bilateral the joint channels: bit c = channel c is one of the three that have one joint weight; filtered
      * channels without their bit have a weight of their own. 0 where there are none.
-     * Kernels that take filters of jobs (abi.rs): which of the launch's two kernels filters this one. Else 0. */
-    cudaconv_u32 joint;
+     * Of linear kernels the filter: which of the launch's two is the job's, where jobs have filters of their own
+     * (Kernel::takes_filters_of_jobs). Else 0. */
+    cudaconv_u32 joint_or_filter;
     /* The channel that premultiplies the other filtered channels, or -1. It is itself filtered. */
     cudaconv_i32 alpha;
     cudaconv_u32 first_tile_row;
@@ -293,5 +290,17 @@ typedef struct CudaconvDirect3Launch {
     CudaconvDirect3Plane planes[CUDACONV_JOBS];
 } CudaconvDirect3Launch;
 CUDACONV_LAYOUT(CudaconvDirect3Launch, 1072, planes, 112);
+
+/* Of the kernel of the module copy_on_device: bytes of a piece, and pieces of a thread. */
+#define CUDACONV_COPY_PIECE 16
+#define CUDACONV_COPY_PIECES 2
+
+/* Parameter of that kernel: bytes that are copied as they are, from and to multiples of a piece. */
+typedef struct CudaconvCopyLaunch {
+    cudaconv_u64 input;
+    cudaconv_u64 output;
+    cudaconv_u64 bytes;
+} CudaconvCopyLaunch;
+CUDACONV_LAYOUT(CudaconvCopyLaunch, 24, bytes, 16);
 
 #endif

@@ -202,13 +202,15 @@ struct alignas(16) Positions {
 
     __device__ __forceinline__ void find(const CudaconvFrame& frame, const CudaconvJob& job, const Window& window, int x0,
                                          int y0) {
-        const auto find = [&](short* positions, int count, int first, int length, int beyond) {
 #pragma unroll 1
-            for (int i = threadIdx.x; i < count; i += THREADS)
-                positions[i] = first + i < length + beyond ? border_position(frame.border, first + i, length) : UNNEEDED;
-        };
-        find(of_column, window.columns, x0, job.width, window.left);
-        find(of_row, window.rows, y0, job.height, window.above);
+        for (int i = threadIdx.x; i < window.columns + window.rows; i += THREADS) {
+            const bool across = i < window.columns;
+            const int row = i - window.columns, at = across ? x0 + i : y0 + row;
+            const int length = across ? job.width : job.height, beyond = across ? window.left : window.above;
+            const short position = at < length + beyond ? border_position(frame.border, at, length) : UNNEEDED;
+            if (across) of_column[i] = position;
+            else of_row[row] = position;
+        }
     }
 };
 
@@ -220,21 +222,27 @@ DEVICE bool is_taken(const Positions& positions, bool inside, int row, int x, in
 }
 
 // Units of one byte a place that lie in the picture, or in the row that stands for theirs: nothing is to be taken apart.
+// First those of the columns of outputs, whose threads are found without a division, then those behind.
 template <typename Sample>
 DEVICE void load_bytes(const Channels<Sample>& channels, const Window& window, const Positions& positions, int x0, int y0,
                        bool inside) {
+    constexpr int UNITS = WIDTH / UNIT;
     const CudaconvChannel& first = channels.at(0);
-    const int across = window.columns / UNIT, count = across * window.rows;
-    const int rows_apart = THREADS / across, units_apart = THREADS % across;
-    Walk walk(across, threadIdx.x);
-#pragma unroll 2
-    for (; walk.index < count; walk.step(across, THREADS, rows_apart, units_apart)) {
-        const int x = x0 + walk.column * UNIT;
-        int y = y0 + walk.row;
-        if (is_taken(positions, inside, walk.row, x, UNIT, channels.job.width, y))
-            copy_later<UNIT>(channels.tile + walk.row * window.pitch + walk.column * UNIT,
+    const auto load_unit = [&](int row, int column) {
+        const int x = x0 + column;
+        int y = y0 + row;
+        if (is_taken(positions, inside, row, x, UNIT, channels.job.width, y))
+            copy_later<UNIT>(channels.tile + row * window.pitch + column,
                              first.input + (static_cast<u32>(y) * first.input_stride + x));
-    }
+    };
+#pragma unroll 1
+    for (int row = threadIdx.x / UNITS; row < window.rows; row += THREADS / UNITS)
+        load_unit(row, threadIdx.x % UNITS * UNIT);
+    // Of two, four, six or eight units a row.
+    const int shift = min(window.left / UNIT, 3), unit = threadIdx.x & (1 << shift) - 1;
+    if (unit * UNIT >= 2 * window.left) return;
+#pragma unroll 1
+    for (int row = threadIdx.x >> shift; row < window.rows; row += THREADS >> shift) load_unit(row, WIDTH + unit * UNIT);
 }
 
 // Where the words of `Picks` are in the planes of filtered channels, from the first of their places on; -1 for those of
@@ -329,8 +337,9 @@ DEVICE void gather_words(const Channels<Sample>& channels, const Window& window,
         // The host sees to it that it is one.
         const u32 beyond = static_cast<u32>(channel.beyond + channel.zero) << spare;
         // All words of rows beyond the picture.
+        const int rows = frame.border == CUDACONV_CONSTANT ? window.rows : 0;
 #pragma unroll 1
-        for (int row = threadIdx.x / WARP; row < window.rows; row += WARPS) {
+        for (int row = threadIdx.x / WARP; row < rows; row += WARPS) {
             if (positions.of_row[row] != BEYOND) continue;
 #pragma unroll 1
             for (int i = lane(); i < all; i += WARP) {

@@ -124,10 +124,10 @@ DEVICE void for_each_tap(const CudaconvBilateralLaunch& launch, Visit visit) {
 // an alpha channel are PREMULTIPLIED.
 template <typename Sample, bool PREMULTIPLIED, typename Filter>
 DEVICE void for_each_set(const CudaconvBilateralLaunch& launch, const CudaconvJob& job, Filter filter) {
-    if (job.joint) filter(Set<Sample, 3, PREMULTIPLIED>(launch, job, job.joint));
+    if (job.joint_or_filter) filter(Set<Sample, 3, PREMULTIPLIED>(launch, job, job.joint_or_filter));
 #pragma unroll 1
     for (u32 c = 0; c < job.channel_count; ++c) {
-        if (job.channels[c].action != CUDACONV_FILTER || job.joint >> c & 1) continue;
+        if (job.channels[c].action != CUDACONV_FILTER || job.joint_or_filter >> c & 1) continue;
         filter(Set<Sample, 1, PREMULTIPLIED>(launch, job, 1u << c));
     }
 }
@@ -157,17 +157,11 @@ DEVICE void naive(const CudaconvBilateralLaunch& launch) {
 }
 
 #ifdef BILATERAL_NAIVE_U8
-extern "C" __global__ void __launch_bounds__(THREADS)
-    bilateral_naive_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    naive<u8>(launch);
-}
+KERNEL(bilateral_naive_u8, CudaconvBilateralLaunch, (THREADS), naive<u8>(launch))
 #endif
 
 #ifdef BILATERAL_NAIVE_U16
-extern "C" __global__ void __launch_bounds__(THREADS)
-    bilateral_naive_u16(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    naive<u16>(launch);
-}
+KERNEL(bilateral_naive_u16, CudaconvBilateralLaunch, (THREADS), naive<u16>(launch))
 #endif
 
 // --- tile ----------------------------------------------------------------------------------------
@@ -306,21 +300,15 @@ DEVICE void tile_job(const CudaconvBilateralLaunch& launch, void* shared) {
 
 extern __shared__ float4 shared[];
 
-#define BY_TILE(name, sample, premultiplied)                           \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)      \
-        name(const __grid_constant__ CudaconvBilateralLaunch launch) { \
-        tile_job<sample, premultiplied>(launch, shared);               \
-    }
-
 #ifdef BILATERAL_TILE_U8
-BY_TILE(bilateral_tile_u8, u8, false)
+KERNEL(bilateral_tile_u8, CudaconvBilateralLaunch, (THREADS, BLOCKS), tile_job<u8, false>(launch, shared))
 #endif
 #ifdef BILATERAL_TILE_U16
-BY_TILE(bilateral_tile_u16, u16, false)
+KERNEL(bilateral_tile_u16, CudaconvBilateralLaunch, (THREADS, BLOCKS), tile_job<u16, false>(launch, shared))
 #endif
 #ifdef BILATERAL_PREMULTIPLIED_U8
-BY_TILE(bilateral_premultiplied_u8, u8, true)
+KERNEL(bilateral_premultiplied_u8, CudaconvBilateralLaunch, (THREADS, BLOCKS), tile_job<u8, true>(launch, shared))
 #endif
 #ifdef BILATERAL_PREMULTIPLIED_U16
-BY_TILE(bilateral_premultiplied_u16, u16, true)
+KERNEL(bilateral_premultiplied_u16, CudaconvBilateralLaunch, (THREADS, BLOCKS), tile_job<u16, true>(launch, shared))
 #endif

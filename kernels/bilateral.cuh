@@ -6,12 +6,6 @@
 // Columns of a tile, a thread each.
 constexpr int WIDTH = 32;
 
-DEVICE float exp2_approximate(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
-
 // Most columns and rows of a tile with its halo: no tile is higher than it is wide.
 constexpr int MOST = WIDTH + 2 * CUDACONV_MAX_RADIUS;
 

@@ -8,9 +8,10 @@
 // weights and to pack, store and load sums; for the mean 16 and an exponential. Issue bounds it: counted on sm_90
 // 70 instructions for 32 samples and level, so that the 12 levels of the default sigma-color take 1080p GRAY8 at least
 // 52 µs at 1.98 GHz on 132 multiprocessors, if all tiles have all code values.
-// Measured on an H200: 96 µs, 77 with radius 7 (pairs of float16 on the vector units: 184 and 118). A sixth of the time
-// warps wait at the two barriers of a level. 80 registers and three blocks a multiprocessor: 105 and 86. Weights
-// in registers, from which each product needs two next to each other, moved there: 104 and 83.
+// Measured, it is about half of that bound: a sixth of the time warps wait at the two barriers of a level. Pairs of float16
+// on the vector units take 1.5 times as long with radius 7 and 1.9 times with 15; 80 registers and three blocks a
+// multiprocessor a tenth more, and so do weights in registers, from which each product needs two next to each other, moved
+// there.
 //
 // float16 rounds each sum to 2^-11 of itself, and the mean to about a thousandth of sigma-color: from the
 // same in float64 it is 80 dB away, when the levels are 60 to 80 from the full window.
@@ -42,26 +43,11 @@ constexpr float LARGER = 10.0f;
 // In a float of this size the second byte is a whole number of 0 to 255.
 constexpr float BYTES_FROM = 32768.0f;
 
-DEVICE float exp2_approximate(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
-
 // threadIdx.x, read again: what follows from it is then not kept in registers from one level to the next.
 DEVICE u32 thread_again() {
     u32 thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
-}
-
-// Two floats as float16, the first in the lower half.
-DEVICE u32 pair_of(float first, float second) {
-    u32 pair;
-    asm("{.reg .f16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high};}"
-        : "=r"(pair)
-        : "f"(first), "f"(second));
-    return pair;
 }
 
 // d + a b, with a of 16 x 8, b of 8 x 8 and d of 16 x 8.

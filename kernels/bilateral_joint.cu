@@ -4,12 +4,12 @@
 // All three differences are one instruction on packed bytes. Operations per tap: that one, 6 multiplications and
 // additions, and an exponential, which takes a scheduler 8 cycles; with reads and loops 8.6 to issue, so that the
 // exponentials (149 of radius 7) and issue bound it alike: 74 and 80 µs for 1080p RGBA at 1.98 GHz on 132 multiprocessors.
-// Measured on an H200: 113 µs, of which 21 are the launch, tiles and results (radius 0); 0.82 instructions a cycle. An
-// instruction that reads three registers is often issued a cycle late: with exponents and the root of the colour's factor
-// from registers of each thread 117 to 118, of which the compiler put three into one bank of registers 120 to 130.
-// 8 rows a thread: 117, in 2.6 rounds of all multiprocessors instead of 2.95; 6: 117; 5 blocks a multiprocessor: 119.
+// Measured, a fifth of the time are the launch, tiles and results (radius 0), and 0.82 instructions are issued a cycle. An
+// instruction that reads three registers is often issued a cycle late: exponents and the root of the colour's factor
+// in registers of each thread cost 4 %, and up to 15 % where the compiler puts three into one bank of registers. 6 or 8 rows
+// a thread take 3 % more, 8 as they come to 2.6 rounds of all multiprocessors instead of 2.95; 5 blocks a multiprocessor 5 %.
 //
-// RGB, of three bytes a pixel, is read and written in words too: byte by byte it took 20 µs more than RGBA.
+// RGB, of three bytes a pixel, is read and written in words too: byte by byte it took a sixth more than RGBA.
 #include "bilateral_columns.cuh"
 
 #if defined(BILATERAL_JOINT_U8)
@@ -113,7 +113,7 @@ DEVICE bool has_words(const CudaconvJob& job) {
 // Whether pixels are three bytes with the joint weight, and rows begin with words.
 DEVICE bool has_triples(const CudaconvJob& job) {
     const CudaconvChannel& first = job.channels[0];
-    return job.packed && job.channel_count == CHANNELS && job.joint == (1u << CHANNELS) - 1 &&
+    return job.packed && job.channel_count == CHANNELS && job.joint_or_filter == (1u << CHANNELS) - 1 &&
            (first.input | first.input_stride | first.output | first.output_stride) % 4 == 0;
 }
 
@@ -201,7 +201,7 @@ DEVICE void write_words(const CudaconvJob& job, int x, int y, int count, const u
             fill |= channel.fill << 8 * c;
             filled |= 0xffu << 8 * c;
         }
-        if (job.joint >> c & 1) from = from & ~(0xfu << 4 * c) | __popc(job.joint & ((1 << c) - 1)) << 4 * c;
+        if (job.joint_or_filter >> c & 1) from = from & ~(0xfu << 4 * c) | __popc(job.joint_or_filter & ((1 << c) - 1)) << 4 * c;
     }
     const CudaconvChannel& first = job.channels[0];
     const cudaconv_u64 to = output_at(first, x, y);
@@ -232,7 +232,7 @@ DEVICE void write_samples(const CudaconvFrame& frame, const CudaconvJob& job, in
 #pragma unroll 1
         for (u32 c = 0; c < job.channel_count; ++c) {
             const CudaconvChannel& channel = job.channels[c];
-            if (!(job.joint >> c & 1)) {
+            if (!(job.joint_or_filter >> c & 1)) {
                 copy_or_fill<u8>(frame, channel, x, y + h);
                 continue;
             }
@@ -272,9 +272,9 @@ DEVICE bool filter_tile(const CudaconvBilateralLaunch& launch, JointSums (&sums)
     const Tile place(frame, blockIdx.y);
     const CudaconvJob& job = place.job;
     if (blockIdx.x >= job.tiles_across) return false;
-    if (!job.joint) return true;
+    if (!job.joint_or_filter) return true;
     const bool words = has_words(job);
-    const Joint joint(job.joint);
+    const Joint joint(job.joint_or_filter);
     auto* tile = Way::tile(launch);
     const int left = Way::halo(launch.radius_x), above = Way::halo(launch.radius_y), pitch = WIDTH + 2 * left;
     const int first_x = place.x0 - left, first_y = place.y0 - above;
@@ -306,8 +306,8 @@ DEVICE void write_tile(const CudaconvBilateralLaunch& launch, const JointSums (&
     const int x = place.x(), y = place.y(), count = place.count();
     // Code values of the three, packed.
     u32 means[Way::ROWS];
-    if (job.joint) {
-        const Means of(job, Joint(job.joint));
+    if (job.joint_or_filter) {
+        const Means of(job, Joint(job.joint_or_filter));
 #pragma unroll
         for (int h = 0; h < Way::ROWS; ++h) means[h] = of.of(sums[h]);
     }
@@ -320,7 +320,7 @@ DEVICE void write_tile(const CudaconvBilateralLaunch& launch, const JointSums (&
         write_samples(launch.frame, job, x, y, count, means);
         return;
     }
-    if (!job.joint || !Way::WHOLE_WORDS) {
+    if (!job.joint_or_filter || !Way::WHOLE_WORDS) {
         const CudaconvChannel& first = job.channels[0];
 #pragma unroll
         for (int h = 0; h < Way::ROWS; ++h)
@@ -338,14 +338,8 @@ DEVICE void joint(const CudaconvBilateralLaunch& launch) {
 
 // Blocks of a multiprocessor: as many as have room in its registers.
 #ifdef BILATERAL_JOINT_U8
-extern "C" __global__ void __launch_bounds__(Block::THREADS, 6)
-    bilateral_joint_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    joint<Apart>(launch);
-}
+KERNEL(bilateral_joint_u8, CudaconvBilateralLaunch, (Block::THREADS, 6), joint<Apart>(launch))
 #endif
 #ifdef BILATERAL_JOINT_WIDE_U8
-extern "C" __global__ void __launch_bounds__(Block::THREADS, 8)
-    bilateral_joint_wide_u8(const __grid_constant__ CudaconvBilateralLaunch launch) {
-    joint<Packed>(launch);
-}
+KERNEL(bilateral_joint_wide_u8, CudaconvBilateralLaunch, (Block::THREADS, 8), joint<Packed>(launch))
 #endif

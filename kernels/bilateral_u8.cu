@@ -9,11 +9,11 @@
 // 132 multiprocessors; issue 5.2 a tap, 50 µs. A block of 256 threads computes 32 columns by 64 rows, a thread
 // 8 rows of one column: the samples of a column of the window are read once for all 8, and the four taps at
 // the same distance, on either side, above and below, are summed before their spatial weight is multiplied.
-// Measured on an H200, 1080p GRAY8 with radius 7: 69 µs, of which 13 are the launch, the table and the tile
-// (radius 0); 0.8 instructions a cycle. 64 registers and four blocks a multiprocessor (two taps at a time,
-// or the registers spilled): 73 to 81. 4, 5, 6 or 10 rows a thread: 70 to 75. A row of taps by exponentials, which keep
-// another unit busy, gained 3 with two taps at a time. Spans of columns, looked up once for all rows of them: 1 to 3 slower.
-// Radius 15: 301 µs in blocks of 128 threads, of which five fit beside each other, against 310 in three of 256.
+// Measured with radius 7, a fifth of the time are the launch, the table and the tile (radius 0), and 0.8 instructions are
+// issued a cycle. 64 registers and four blocks a multiprocessor (two taps at a time, or the registers spilled) take 6 to
+// 17 % more; 4, 5, 6 or 10 rows a thread 2 to 9 %; spans of columns, looked up once for all rows of them, 2 to 4 %. A row of taps by
+// exponentials, which keep another unit busy, gained 4 % where two taps were taken at a time. With radius 15 five blocks of
+// 128 threads, which fit beside each other, are 3 % faster than three of 256.
 //
 // Samples are multiplied as what their bits are as floats, denormals, so none is converted;
 // weights are larger by 2^100 to make up for it.
@@ -217,7 +217,7 @@ DEVICE void filter_channel(const Shared& table, const CudaconvBilateralLaunch& l
     const int radius_x = launch.radius_x, radius_y = launch.radius_y;
     constexpr int ROWS = Shared::ROWS, RADIUS = Shared::RADIUS, PITCH = Shared::PITCH, BAND = Shared::BAND;
     const u16* own = &table.samples[threadIdx.x / WARP * ROWS + RADIUS][lane() + RADIUS];
-    const u32 offset = static_cast<u32>(__cvta_generic_to_shared(table.weights)) + lane() * static_cast<u32>(sizeof(float));
+    const u32 offset = shared_address(table.weights) + lane() * static_cast<u32>(sizeof(float));
     u32 centres[ROWS];
     Weighted sums[ROWS];
 #pragma unroll
@@ -298,22 +298,16 @@ DEVICE void by_table(const CudaconvBilateralLaunch& launch) {
 }
 
 // Blocks of a multiprocessor: as many as have room in shared memory.
-#define BY_TABLE(name, radius, rows, warps, band, blocks)              \
-    extern "C" __global__ void __launch_bounds__(warps * WARP, blocks) \
-        name(const __grid_constant__ CudaconvBilateralLaunch launch) { \
-        by_table<Table<radius, rows, warps, band>>(launch);            \
-    }
-
 #ifdef BILATERAL_TABLE_U8
-BY_TABLE(bilateral_table_u8, 8, 8, 8, 8, 3)
+KERNEL(bilateral_table_u8, CudaconvBilateralLaunch, (8 * WARP, 3), by_table<Table<8, 8, 8, 8>>(launch))
 #endif
 #ifdef BILATERAL_WIDE_TABLE_U8
-BY_TABLE(bilateral_wide_table_u8, 16, 8, 4, 5, 5)
+KERNEL(bilateral_wide_table_u8, CudaconvBilateralLaunch, (4 * WARP, 5), by_table<Table<16, 8, 4, 5>>(launch))
 #endif
 // For pictures of which the blocks of the others would not fill a device.
 #ifdef BILATERAL_TABLE_SMALL_U8
-BY_TABLE(bilateral_table_small_u8, 8, 4, 4, 8, 5)
+KERNEL(bilateral_table_small_u8, CudaconvBilateralLaunch, (4 * WARP, 5), by_table<Table<8, 4, 4, 8>>(launch))
 #endif
 #ifdef BILATERAL_WIDE_TABLE_SMALL_U8
-BY_TABLE(bilateral_wide_table_small_u8, 16, 4, 4, 8, 5)
+KERNEL(bilateral_wide_table_small_u8, CudaconvBilateralLaunch, (4 * WARP, 5), by_table<Table<16, 4, 4, 8>>(launch))
 #endif

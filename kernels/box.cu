@@ -10,11 +10,10 @@
 // Operations of a thread for 32 samples: 48 instructions for sums down, 72 and 20 exchanges for prefix sums across,
 // 24 accesses of 16 bytes to shared memory, 32 differences, 32 multiply-adds that divide and round, 24
 // permutations that pack: 12 a sample with loads and addresses. Both issue and shared memory take 17 µs for 4K RGBA.
-// Measured on an H200: 7.5 to 12.3 µs for 1080p GRAY8 from 5 x 5 to 65 x 65 samples, 47 to 79 for 4K RGBA: far from
-// all bounds, as 20 warps do not hide all latency. Sums of 16 bits, which windows of up to 256 samples allow, take 42 to 49
-// there; half as many pixels a thread 10 % more; sums of a thread's windows from one to the next, with half the
-// accesses to shared memory, the same. Samples of 16 bits have each sum in a word of its own: 12.7 to 25 µs for 1080p
-// P010, where 12 warps that need not spill are faster than 16 or 20, and half as many pixels a thread as fast.
+// Measured, it takes three to five times that: far from all bounds, as 20 warps do not hide all latency. Sums of 16 bits, which
+// windows of up to 256 samples allow, take about a tenth less; half as many pixels a thread a tenth more; sums of a thread's
+// windows from one to the next, with half the accesses to shared memory, as long. Samples of 16 bits have each sum in a word
+// of its own: 12 warps that need not spill are faster than 16 or 20, and half as many pixels a thread as fast.
 //
 // A warp walks down a strip of 256 pixels. Each thread has the sums down of 8 of them: with every step a row
 // enters the window and one leaves it, both read from memory, which is known one step ahead. Sums of two samples
@@ -59,12 +58,8 @@ struct SumOfPairs {
     __device__ __forceinline__ uint4 stored() const { return make_uint4(first, first_upper, second, second_upper); }
     // What is stored at `address` of shared memory.
     static __device__ __forceinline__ SumOfPairs at(u32 address) {
-        SumOfPairs sum;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-            : "=r"(sum.first), "=r"(sum.first_upper), "=r"(sum.second), "=r"(sum.second_upper)
-            : "r"(address)
-            : "memory");
-        return sum;
+        const uint4 four = load_piece(address);
+        return {four.x, four.y, four.z, four.w};
     }
     __device__ __forceinline__ void split(u32 (&sums)[4]) const {
         sums[0] = first - (first_upper << 16), sums[1] = first_upper;
@@ -218,14 +213,7 @@ struct Four {
         return four;
     }
     // What is stored at `address` of shared memory.
-    static __device__ __forceinline__ Four at(u32 address) {
-        Four four;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-            : "=r"(four.of[0]), "=r"(four.of[1]), "=r"(four.of[2]), "=r"(four.of[3])
-            : "r"(address)
-            : "memory");
-        return four;
-    }
+    static __device__ __forceinline__ Four at(u32 address) { return Four(load_piece(address)); }
 };
 
 // Two words of samples, their bytes exchanged where the format has them so.
@@ -314,16 +302,10 @@ struct OfWords {
 
 // Blocks of a multiprocessor leave 96 registers,
 #ifdef BOX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    box_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    box<OfBytes>(launch);
-}
+KERNEL(box_u8, CudaconvConvolveLaunch, (THREADS, 5), box<OfBytes>(launch))
 #endif
 
 // or 168.
 #ifdef BOX_U16
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
-    box_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    box<OfWords>(launch);
-}
+KERNEL(box_u16, CudaconvConvolveLaunch, (THREADS, 3), box<OfWords>(launch))
 #endif

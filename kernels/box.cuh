@@ -15,8 +15,6 @@ constexpr int STRIP = WARP * PIXELS;
 // One more after each thread's, so that threads meet all banks.
 constexpr int PITCH = PIXELS + 1;
 
-DEVICE u32 address_of(const void* shared) { return static_cast<u32>(__cvta_generic_to_shared(shared)); }
-
 struct Shared {
     uint4 sums[WARP * PITCH + 1];
     alignas(16) short columns[STRIP];  // of the strip: that which stands for each, or BEYOND
@@ -182,15 +180,14 @@ struct Places {
     __device__ __forceinline__ Places(const Shared& shared, int radius) {
         const int beside = lanes_beside(radius), own = min(max(lane(), beside), WARP - 1 - beside) * PIXELS;
         const int behind = own + radius + 1, before = own - radius;
-        const u32 begin = address_of(shared.sums);
+        const u32 begin = shared_address(shared.sums);
         const u32 first_upper = begin + (behind + behind / PIXELS) * sizeof(uint4);
         const u32 first_lower = begin + (before + before / PIXELS) * sizeof(uint4);
 #pragma unroll
         for (int p = 0; p < PIXELS; ++p) {
             upper[p] = first_upper + (p + (behind % PIXELS + p >= PIXELS)) * sizeof(uint4);
             lower[p] = first_lower + (p + (before % PIXELS + p >= PIXELS)) * sizeof(uint4);
-            // So that they are not computed again and again.
-            asm volatile("" : "+r"(upper[p]), "+r"(lower[p]));
+            keep(upper[p]), keep(lower[p]);
         }
     }
 };

@@ -5,6 +5,9 @@
 // Built without fast-math: products and sums are contracted nowhere but where fmaf says so,
 // divisions and roots are the IEEE ones, denormals count.
 //
+// Sources say what bounds their kernels, by calculation for an H200, and what else was tried with what effect; what they take
+// there stands in tests/gpu/record.toml.
+//
 // Each source makes several modules, one for each `#ifdef NAME` around its kernels: the driver
 // compiles a module whole when it is first loaded, so a start pays for what it uses.
 #pragma once
@@ -18,6 +21,43 @@ using u16 = unsigned short;
 using u32 = unsigned int;
 
 constexpr int WARP = 32;
+
+constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+// A kernel that does what stands last with its `launch`, with launch bounds in brackets: threads of a block, and how many
+// blocks are to fit on a multiprocessor.
+#define KERNEL(name, type, bounds, ...)                  \
+    extern "C" __global__ void __launch_bounds__ bounds  \
+        name(const __grid_constant__ type launch) {      \
+        __VA_ARGS__;                                     \
+    }
+
+// --- Registers and shared memory -----------------------------------------------------------------
+
+// Keeps a value in a register, where the compiler would compute it again wherever it is used.
+template <typename Value>
+DEVICE void keep(Value& value) {
+    asm volatile("" : "+r"(value));
+}
+
+// The same value, of which the compiler does not know that.
+template <typename Value>
+DEVICE Value again(Value value) {
+    keep(value);
+    return value;
+}
+
+// Addresses of shared memory alone take a register of 32 bits.
+DEVICE u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
+
+DEVICE uint4 load_piece(u32 from) {
+    uint4 four;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                 : "r"(from)
+                 : "memory");
+    return four;
+}
 
 // --- Jobs and tiles ------------------------------------------------------------------------------
 
@@ -195,6 +235,14 @@ DEVICE float magnitude(float x, float y) { return __fsqrt_rn(fmaf(y, y, __fmul_r
 // A colour from sums of it, premultiplied, and of alpha, whose mean is `opacity`.
 DEVICE float unpremultiplied(float colour, float alpha, float opacity) {
     return opacity * CUDACONV_TRANSPARENT >= 1.0f ? __fdiv_rn(colour, alpha) : 0.0f;
+}
+
+// --- Bilaterals ----------------------------------------------------------------------------------
+
+DEVICE float exp2_approximate(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
 }
 
 // --- Tiles in shared memory ----------------------------------------------------------------------

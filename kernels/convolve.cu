@@ -14,8 +14,8 @@
 // by 4 rows in registers: for four taps of one row of samples it reads four of them and four weights for
 // each of its rows, 5 reads of 16 bytes for 128 FMAs. The rows above and below the kernel that this
 // multiplies by zeros are 3 of 18 for 15 x 15, and a test for each would cost more. Where samples lie is found
-// beforehand; of bytes without others in between four are read at once. Measured on an H200: 15 x 15 taps of 1080p
-// GRAY8 take 42 µs, 3 x 3 take 16.
+// beforehand; of bytes without others in between four are read at once. Measured, 15 x 15 taps take about three times as long
+// as their FMAs.
 //
 // What the driver has to compile decides how long a start takes, so code is there once where that costs little:
 // unrolled three times, so that no sample moves to another register, taps take 4 % less and the module a quarter
@@ -109,17 +109,11 @@ DEVICE void naive(const CudaconvConvolveLaunch& launch) {
 }
 
 #ifdef CONVOLVE_NAIVE_U8
-extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
-    convolve_naive_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    naive<u8>(launch);
-}
+KERNEL(convolve_naive_u8, CudaconvConvolveLaunch, (NAIVE_WIDTH * NAIVE_HEIGHT), naive<u8>(launch))
 #endif
 
 #ifdef CONVOLVE_NAIVE_U16
-extern "C" __global__ void __launch_bounds__(NAIVE_WIDTH* NAIVE_HEIGHT)
-    convolve_naive_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    naive<u16>(launch);
-}
+KERNEL(convolve_naive_u16, CudaconvConvolveLaunch, (NAIVE_WIDTH * NAIVE_HEIGHT), naive<u16>(launch))
 #endif
 
 // --- tile ----------------------------------------------------------------------------------------
@@ -431,15 +425,9 @@ DEVICE void tile_job(const CudaconvConvolveLaunch& launch, Shared& shared) {
 extern __shared__ float4 shared[];
 
 #ifdef CONVOLVE_TILE_U8
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
-    convolve_tile_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    tile_job<u8>(launch, reinterpret_cast<Shared&>(shared));
-}
+KERNEL(convolve_tile_u8, CudaconvConvolveLaunch, (TILE_THREADS, TILE_BLOCKS), tile_job<u8>(launch, reinterpret_cast<Shared&>(shared)))
 #endif
 
 #ifdef CONVOLVE_TILE_U16
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
-    convolve_tile_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    tile_job<u16>(launch, reinterpret_cast<Shared&>(shared));
-}
+KERNEL(convolve_tile_u16, CudaconvConvolveLaunch, (TILE_THREADS, TILE_BLOCKS), tile_job<u16>(launch, reinterpret_cast<Shared&>(shared)))
 #endif

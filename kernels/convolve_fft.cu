@@ -70,19 +70,10 @@ DEVICE void twiddle(Points& p, const float2* roots, int across, int down) {
     }
 }
 
-// The same word, of which the compiler knows nothing: what depends on it is not computed before.
-DEVICE u32 opaque(u32 word) {
-    u32 same;
-    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(word));
-    return same;
-}
-
-DEVICE u32 in_shared(const float2* point) { return static_cast<u32>(__cvta_generic_to_shared(point)); }
-
 // Without a shortcut to it through the bits of `point`: else there are as many addresses as points, instead of constants
 // added to few.
 DEVICE float2* hidden(const float2* point) {
-    return static_cast<float2*>(__cvta_shared_to_generic(opaque(in_shared(point))));
+    return static_cast<float2*>(__cvta_shared_to_generic(again(shared_address(point))));
 }
 
 // Where the points of a thread are in the square: those of its first digits, and those of its last.
@@ -177,7 +168,7 @@ DEVICE void multiply(Points& p, const float2* square, const float4* factors, int
     // Without a rest the digit is 4 - k, modulo 4, else 3 - k.
     const int k0 = u == 0 ? DIGIT : DIGIT - 1, m0 = v == 0 ? DIGIT : DIGIT - 1;
     const int x = (across % DIGIT * DIGIT + across / DIGIT) * DIGIT, y = (down % DIGIT * DIGIT + down / DIGIT) * DIGIT;
-    const u32 first = in_shared(square + y * SIDE + placed(x));
+    const u32 first = shared_address(square + y * SIDE + placed(x));
     u32 columns[DIGIT];
     // As `placed` has it, the digit's bits are those of the first changed.
 #pragma unroll
@@ -303,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve_fft(const
             if (visit == 2) multiply(p, shared.square, factors, i, j);
         }
         // Not kept meanwhile.
-        const bool whole = __ldg(roots + opaque(SIDE)).x != 0.0f;
+        const bool whole = __ldg(roots + again(static_cast<u32>(SIDE))).x != 0.0f;
         if (bytes) store_square<u8>(launch, job, channel, shared, whole, x0, y0, width, height);
         else store_square<u16>(launch, job, channel, shared, whole, x0, y0, width, height);
     }

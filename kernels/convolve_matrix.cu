@@ -22,11 +22,16 @@
 // of as many rows of the kernel as are 8 rows apart, for outputs that are as far apart. The matrices of weights come
 // from the host (`src/engine/cuda/abi/band.rs`).
 //
-// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. On an H200 15 x 15 taps of 1080p GRAY8 take
-// 9.5 µs by one digit, of which the products are 2 and the launch is 2, and 13 by two; NV12 takes 17 and P010 31. To decide
-// what is in doubt costs 4 to 6 µs, of P010 18. Three digits, of which fewer are in doubt, are no faster for bytes but
-// where one weight is much larger than all others. At worst, in a level picture whose results all lie in the middle, all
-// are computed twice, which is two to three times what `convolve_tile_u8` takes.
+// A block of 128 threads computes 128 columns by 32 rows, a warp 64 by 16. A picture of 1080p is one wave of blocks, which
+// do the same at the same time: for 15 x 15 taps of GRAY8 a quarter of the time on an H200 is the launch, a quarter are
+// the products, a quarter passes until all samples are there, of which most to ask for them, and a tenth to write codes.
+// The last block to end counts. Those at the edge took a tenth longer, as each loop over rows or columns shows, also one
+// that finds nothing to do. Asking for weights before samples, or for the lines of the parameter at once, changes nothing;
+// higher tiles, or more or fewer warps, are slower; a place of their own for codes, of which no warp waits for others, gains
+// nothing. Two digits take a third longer. To decide what is in doubt takes about half as long as the rest. Three digits,
+// of which fewer are in doubt, are no faster for bytes but where one weight is much larger than all others.
+// At worst, in a level picture whose results all lie in the middle, all are computed twice, which is two to three times
+// what `convolve_tile_u8` takes.
 //
 // Needs compute_80.
 #include "bands.cuh"
@@ -70,24 +75,25 @@ DEVICE void load_fragments(u32 (&fragments)[PRODUCTS + 1], u32 address) {
 
 using Sums = int[GROUPS][PRODUCTS][4];
 
-// Adds the products of a row of the kernel, and of the one 8 rows below where there is one, with 32 columns of samples.
-DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int pitch, bool both) {
+// Adds the products of a row of the kernel, or of it and the one 8 rows below, with 32 columns of samples.
+template <bool BOTH>
+DEVICE void add_rows(Sums& sums, const uint4 (*matrices)[WARP], u32 address, int pitch) {
     static_assert(GROUPS == 2 && APART == 2);
     const uint4 upper = matrices[0][lane()], lower = matrices[1][lane()];
     u32 first[PRODUCTS + 1], second[PRODUCTS + 1], third[PRODUCTS + 1];
     load_fragments(first, address);
     load_fragments(second, address + GROUP * pitch);
-    // Below there may be no samples.
-    load_fragments(third, address + (both ? 2 * GROUP * pitch : 0));
+    if constexpr (BOTH) load_fragments(third, address + 2 * GROUP * pitch);
 #pragma unroll
     for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], upper, first[j], first[j + 1]);
 #pragma unroll
     for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], upper, second[j], second[j + 1]);
-    if (!both) return;
+    if constexpr (BOTH) {
 #pragma unroll
-    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], lower, second[j], second[j + 1]);
+        for (int j = 0; j < PRODUCTS; ++j) multiply(sums[0][j], lower, second[j], second[j + 1]);
 #pragma unroll
-    for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], lower, third[j], third[j + 1]);
+        for (int j = 0; j < PRODUCTS; ++j) multiply(sums[1][j], lower, third[j], third[j + 1]);
+    }
 }
 
 // The digits of weights: in device memory, and in shared memory those that there is room for.
@@ -134,25 +140,29 @@ struct Digits {
         const int height = taps.height, place = place_of(digit);
         const uint4* next = find(digit);
         const bool is_there = window.single && (place == 0 ? there[0] : there[1]) == digit;
-        u32 address = from;
-        int phase = 0, slice = 0;
 #pragma unroll 1
-        for (int row = 0; row < height;) {
-            if (phase == 0 && !is_there) {
-                __syncthreads();
-                load_matrices(matrices[place], next, height - row);
-                next += APART * GROUP * WARP;
-                wait_for_copies();
-                __syncthreads();
+        for (int row = 0; row < height; row += APART * GROUP) {
+#pragma unroll 1
+            for (int slice = 0; slice < window.slices; ++slice) {
+                const int left = height - row;
+                if (!is_there) {
+                    __syncthreads();
+                    load_matrices(matrices[place], next, left);
+                    next += APART * GROUP * WARP;
+                    wait_for_copies();
+                    __syncthreads();
+                }
+                // First the rows that have one 8 rows below.
+                const int pairs = min(left - GROUP, GROUP), phases = min(left, GROUP);
+                u32 address = from + row * window.pitch + slice * 32;
+                int phase = 0;
+#pragma unroll 1
+                for (; phase < pairs; ++phase, address += window.pitch)
+                    add_rows<true>(sums, matrices[place].words + phase * APART, address, window.pitch);
+#pragma unroll 1
+                for (; phase < phases; ++phase, address += window.pitch)
+                    add_rows<false>(sums, matrices[place].words + phase * APART, address, window.pitch);
             }
-            const int left = height - row - phase;
-            add_rows(sums, matrices[place].words + phase * APART, address, window.pitch, left > GROUP);
-            address += window.pitch;
-            ++phase;
-            if (phase < GROUP && left > 1) continue;
-            phase = 0;
-            if (++slice == window.slices) slice = 0, row += APART * GROUP;
-            address = from + row * window.pitch + slice * 32;
         }
         if (place == 0) there[0] = digit;
         else there[1] = digit;
@@ -235,15 +245,14 @@ DEVICE void store_whole(Sums& sums, int start, const CudaconvConvolveLaunch& lau
         const float sum = __int2float_rn(whole + start), value = fmaf(sum, launch.reciprocal, sum * rest) + channel.offset;
         return __float_as_uint(fminf(fmaxf(value, 0.0f), 255.0f) + WHOLE);
     };
-#pragma unroll 1
+#pragma unroll
     for (int r = 0; r < GROUPS; ++r, to += GROUP * pitch) {
 #pragma unroll
         for (int j = 0; j < PRODUCTS; ++j) {
-            const int (&sum)[4] = sums[0][j];
+            const int (&sum)[4] = sums[r][j];
             store_two<u8>(to + j * OUTPUTS, 0, launch.frame, code(sum[0]), code(sum[2]));
             store_two<u8>(to + pitch + j * OUTPUTS, 0, launch.frame, code(sum[1]), code(sum[3]));
         }
-        move_up(sums);
     }
 }
 
@@ -259,7 +268,8 @@ DEVICE u32 store_nearest(Sums& sums, int start, const CudaconvConvolveLaunch& la
     const float rest = exact ? rest_of_reciprocal(launch) * power_of_two(-spare_bits(frame)) : 0.0f;
     const bool decisive = launch.tolerance != 0.0f;
     const float most = 0.5f - launch.tolerance;
-#pragma unroll 1
+    // Of 16 bits it is half as much again to compile, and no faster.
+#pragma unroll (sizeof(Sample) == 1 ? GROUPS : 1)
     for (int r = 0; r < GROUPS; ++r) {
         u32 codes_of_four[PRODUCTS][4];
         u32 bits = 0;
@@ -388,22 +398,11 @@ extern __shared__ uint4 shared[];
 
 // Blocks of a multiprocessor: with more, registers do not suffice.
 #ifdef CONVOLVE_MATRIX_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    convolve_matrix_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    convolve<u8, false>(launch, shared);
-}
+KERNEL(convolve_matrix_u8, CudaconvConvolveLaunch, (THREADS, 5), convolve<u8, false>(launch, shared))
 #endif
-
 #ifdef CONVOLVE_MATRIX_NEAR_U8
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
-    convolve_matrix_near_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    convolve<u8, true>(launch, shared);
-}
+KERNEL(convolve_matrix_near_u8, CudaconvConvolveLaunch, (THREADS, 5), convolve<u8, true>(launch, shared))
 #endif
-
 #ifdef CONVOLVE_MATRIX_U16
-extern "C" __global__ void __launch_bounds__(THREADS, 6)
-    convolve_matrix_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    convolve<u16, true>(launch, shared);
-}
+KERNEL(convolve_matrix_u16, CudaconvConvolveLaunch, (THREADS, 5), convolve<u16, true>(launch, shared))
 #endif

@@ -8,21 +8,21 @@
 // 2048. Weights come times 2^11, so that sums are normal float16, in units of 2^-13, and so is what they are multiplied by for
 // a result, 2^13 / divisor; what is between 128 and a channel's zero level is made up for there.
 //
-// Bytes: each sample read once and written once. On an H200 a plain copy by such threads takes 3.8 µs for 1080p GRAY8 and
-// 6.7 for RGBA, and 2.5 and 4.2 when it is the same frame again and again; the launch alone 1.7 to 2.6.
+// Bytes: each sample read once and written once. A plain copy by such threads takes three quarters of the time for 1080p, and
+// two thirds when it is the same frame again and again; half of that is the launch alone for GRAY8.
 // Operations for 4 bytes of 2 rows: 4 rows to be unpacked (5 instructions with one channel, 3 with four, whose neighbours
 // are whole words), 36 multiply-adds, 3 a row to round and pack: 8 a sample, and half as much again for addresses and
-// loads. 5.1 µs for GRAY8 and 9.0 for RGBA.
+// loads.
 //
 // Outer products of lines like 1 2 1 need fewer: first 8 for what is down, then 12 across: 5 a sample with unpacking,
-// rounding and packing. 4.9 µs for GRAY8 and 8.6 for RGBA, 3.8 and 6.3 when it is the same frame again and again.
+// rounding and packing, and 4 % less time.
 //
 // So does the magnitude of a gradient: differences across and sums across of three rows are shared by the rows
 // of outputs. For 4 bytes of 2 rows, 40 instructions to unpack those beside them, 16 sums and differences across, 28
 // down; and 10 a sample for the root, rounding and packing: 20 a sample. Sums beyond 2048 are rounded, which does not
 // matter, as results beyond 255 are 255. Squares of the others are whole numbers whose roots are at least 1 / 4096 from
 // what is halfway between two codes: the device's approximate root, off by 2^-23 of itself, is rounded as the exact one.
-// 5.9 µs for GRAY8 and 32 for 4K RGBA, where exact roots and quotients of sums of 18 products took 10 and 72.
+// That takes half the time of exact roots and quotients of sums of 18 products.
 //
 // No shared memory, no barrier: a thread reads 16 bytes of each of ROWS + 2 rows and the words beside
 // them, all at once, and writes 16 bytes of ROWS rows. A block of four warps, one below the other,
@@ -112,7 +112,7 @@ struct Products {
 template <int CHANNELS>
 struct Smoothing {
     static __device__ __forceinline__ void add_up(Sums (&sums)[ROWS], const Launch& launch, const Window& window) {
-        const u32 across = launch.weights[0][1], down = multiply_pairs(launch.weights[0][3], 0x10001000);  // 2^-11
+        const u32 of_row = launch.weights[0][1], of_column = multiply_pairs(launch.weights[0][3], 0x10001000);  // 2^-11
         Bytes rows[ROWS_READ];
 #pragma unroll
         for (int r = 0; r < ROWS_READ; ++r) {
@@ -122,13 +122,13 @@ struct Smoothing {
             Bytes smooth;
 #pragma unroll
             for (int k = 0; k < WINDOW; ++k) {
-                smooth.even[k] = fma_pairs(down, own.even[k], add_pairs(above.even[k], below.even[k]));
-                smooth.odd[k] = fma_pairs(down, own.odd[k], add_pairs(above.odd[k], below.odd[k]));
+                smooth.even[k] = fma_pairs(of_column, own.even[k], add_pairs(above.even[k], below.even[k]));
+                smooth.odd[k] = fma_pairs(of_column, own.odd[k], add_pairs(above.odd[k], below.odd[k]));
             }
 #pragma unroll
             for (int k = 0; k < WORDS; ++k) {
-                sums[r - 2][0][k] = add(taps_of_even<CHANNELS>(smooth.even, smooth.odd, k + 1), across, launch.start);
-                sums[r - 2][1][k] = add(taps_of_odd<CHANNELS>(smooth.even, smooth.odd, k + 1), across, launch.start);
+                sums[r - 2][0][k] = add(taps_of_even<CHANNELS>(smooth.even, smooth.odd, k + 1), of_row, launch.start);
+                sums[r - 2][1][k] = add(taps_of_odd<CHANNELS>(smooth.even, smooth.odd, k + 1), of_row, launch.start);
             }
         }
     }
@@ -369,21 +369,15 @@ DEVICE void direct3(const Launch& launch) {
     }
 }
 
-#define DIRECT3(name, ...)                                           \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)    \
-        name(const __grid_constant__ CudaconvDirect3Launch launch) { \
-        direct3<__VA_ARGS__>(launch);                                \
-    }
-
 #ifdef DIRECT3_U8
-DIRECT3(direct3_u8, Rounded<Products>)
+KERNEL(direct3_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Rounded<Products>>(launch))
 #endif
 #ifdef DIRECT3_SMOOTH_U8
-DIRECT3(direct3_smooth_u8, Rounded<Smoothing>)
+KERNEL(direct3_smooth_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Rounded<Smoothing>>(launch))
 #endif
 #ifdef DIRECT3_DIVIDED_U8
-DIRECT3(direct3_divided_u8, Divided)
+KERNEL(direct3_divided_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Divided>(launch))
 #endif
 #ifdef DIRECT3_MAGNITUDE_U8
-DIRECT3(direct3_magnitude_u8, Magnitude)
+KERNEL(direct3_magnitude_u8, CudaconvDirect3Launch, (THREADS, BLOCKS), direct3<Magnitude>(launch))
 #endif

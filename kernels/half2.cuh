@@ -16,6 +16,15 @@ DEVICE u32 multiply_pairs(u32 a, u32 b) {
     return product;
 }
 
+// The float16 nearest to each, `first` in the lower half.
+DEVICE u32 pair_of(float first, float second) {
+    u32 pair;
+    asm("{.reg .f16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h};}"
+        : "=r"(pair)
+        : "f"(first), "f"(second));
+    return pair;
+}
+
 // a * b + c
 DEVICE u32 fma_pairs(u32 a, u32 b, u32 c) {
     u32 sum;

@@ -51,15 +51,6 @@ DEVICE void load_tile(const Launch& launch, Value* tile, Convert convert) {
     __syncthreads();
 }
 
-// The float16 nearest to each, `low` in the lower half of the word.
-DEVICE u32 pair_of(float low, float high) {
-    u32 pair;
-    asm("{.reg .f16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h};}"
-        : "=r"(pair)
-        : "f"(low), "f"(high));
-    return pair;
-}
-
 // Four products of unsigned bytes, added to `sum`.
 DEVICE u32 dot_bytes(u32 a, u32 b, u32 sum) {
     asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));

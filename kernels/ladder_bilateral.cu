@@ -5,12 +5,6 @@
 
 constexpr int RADIUS = CUDACONV_LADDER_RADIUS, SIDE = 2 * RADIUS + 1;
 
-DEVICE float exp2_approximate(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
-
 // The weighted sum of differences from the centre.
 struct Sums {
     float differences = 0.0f, weights = 0.0f;

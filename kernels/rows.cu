@@ -377,22 +377,17 @@ DEVICE void small_kernel(const CudaconvConvolveLaunch& launch) {
 }
 
 // Blocks of a multiprocessor: leaves all the registers that are needed.
-#define SMALL_KERNEL(name, blocks, ...)                                            \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)                  \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) {              \
-        small_kernel<Shape<__VA_ARGS__>>(launch);                                  \
-    }
 
-// Shapes as they were fastest for 1080p on an H200, where the first takes 10.4 µs for P010, 20 for RGBA64.
+// Shapes as they were fastest for 1080p on an H200.
 #ifdef DIRECT3_U16
-SMALL_KERNEL(direct3_u16, 8, Words, 1, 16, 4, 16)
+KERNEL(direct3_u16, CudaconvConvolveLaunch, (THREADS, 8), small_kernel<Shape<Words, 1, 16, 4, 16>>(launch))
 #endif
 #ifdef DIRECT3_MAGNITUDE_U16
-SMALL_KERNEL(direct3_magnitude_u16, 8, Words, 2, 8, 8, 32)
+KERNEL(direct3_magnitude_u16, CudaconvConvolveLaunch, (THREADS, 8), small_kernel<Shape<Words, 2, 8, 8, 32>>(launch))
 #endif
 #ifdef DIRECT3_422
-SMALL_KERNEL(direct3_422, 4, Packed422, 1, 16, 4, 16)
+KERNEL(direct3_422, CudaconvConvolveLaunch, (THREADS, 4), small_kernel<Shape<Packed422, 1, 16, 4, 16>>(launch))
 #endif
 #ifdef DIRECT3_MAGNITUDE_422
-SMALL_KERNEL(direct3_magnitude_422, 6, Packed422, 2, 8, 8, 32)
+KERNEL(direct3_magnitude_422, CudaconvConvolveLaunch, (THREADS, 6), small_kernel<Shape<Packed422, 2, 8, 8, 32>>(launch))
 #endif

@@ -13,8 +13,6 @@ constexpr int MOST_AT_ONCE = 8;
 // Samples after which channels repeat, in every format.
 constexpr int PERIOD = 4;
 
-constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
-
 // What the host's rules say of a kernel: a thread computes BYTES of ROWS rows, LANES threads stand side by side.
 template <typename FORMAT, int COUNT, int OWN, int DOWN, int ACROSS>
 struct Shape {

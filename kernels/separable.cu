@@ -161,15 +161,9 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch, float* shared) {
 extern __shared__ float4 shared[];
 
 #ifdef SEPARABLE_U8
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    separable_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    separable<u8>(launch, reinterpret_cast<float*>(shared));
-}
+KERNEL(separable_u8, CudaconvConvolveLaunch, (THREADS, BLOCKS), separable<u8>(launch, reinterpret_cast<float*>(shared)))
 #endif
 
 #ifdef SEPARABLE_U16
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    separable_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    separable<u16>(launch, reinterpret_cast<float*>(shared));
-}
+KERNEL(separable_u16, CudaconvConvolveLaunch, (THREADS, BLOCKS), separable<u16>(launch, reinterpret_cast<float*>(shared)))
 #endif

@@ -19,36 +19,7 @@
 // Codes go through shared memory, so that a thread writes 16 bytes of a row.
 //
 // Needs compute_80.
-#include "staged.cuh"
-
-// --- 1. instructions -----------------------------------------------------------------------------
-
-// a b + c, with a of 16 x 16 float16, b of 16 x 8 and c of 16 x 8 sums.
-DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const float (&c)[4]) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
-}
-
-DEVICE u32 halves_of(float low, float high) {
-    u32 two;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
-    return two;
-}
-
-// Two float16, each from 1024 to 1279.
-DEVICE u32 clamped_codes(u32 two) {
-    asm("max.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64006400));
-    asm("min.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64ff64ff));
-    return two;
-}
-
-DEVICE void load_matrix(u32 (&words)[4], u32 from) {
-    const uint4 four = load_piece(from);
-    words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
-}
-
-// --- 2. a tile -----------------------------------------------------------------------------------
+#include "halves.cuh"
 
 // PIECES: that are read on either side of a warp's. BLOCKS: of 16 rows, that 16 rows of sums are computed from. TILES:
 // pieces that a warp computes. Of the step before the one that is summed across bytes may be copied yet.
@@ -92,28 +63,24 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
     // Those of the three pieces in the middle stay in registers.
     u32 across[3][4];
 #pragma unroll
-    for (int i = 0; i < 3; ++i) {
-        const uint4 four = __ldg(own_across + (BESIDE - 1 + i) * WARP);
-        across[i][0] = four.x, across[i][1] = four.y, across[i][2] = four.z, across[i][3] = four.w;
-    }
+    for (int i = 0; i < 3; ++i) load_matrix(across[i], own_across + (BESIDE - 1 + i) * WARP);
     u32 across_at = shared_address(shared.across) + lane() * PIECE, down_at = shared_address(shared.down) + lane() * PIECE;
     keep(across_at), keep(down_at);
 #pragma unroll 1
     for (int i = warp; i < Own::PRODUCTS; i += WARPS) store_piece(across_at + i * WARP * PIECE, __ldg(own_across + i * WARP));
     if (warp < BLOCKS) store_piece(down_at + warp * WARP * PIECE, __ldg(own_down + warp * WARP));
-    const uint4 constants = __ldg(table + (CUDACONV_CHANNELS * Own::PRODUCTS + BLOCKS) * WARP);
-    const float sum = __uint_as_float(constants.x), below = __uint_as_float(constants.y), above = __uint_as_float(constants.z);
+    const WeightSums sums_of_weights(table + (CUDACONV_CHANNELS * Own::PRODUCTS + BLOCKS) * WARP);
     u32 filtered = 0, copied = 0, filled = 0;
     bool clamped = false;
 #pragma unroll
     for (int k = 0; k < WORD; ++k) {
         const CudaconvChannel& channel = tile.of_byte(k);
-        const float level = channel.offset - channel.zero * sum;
+        const float level = sums_of_weights.level(channel);
         if (threadIdx.x == 0) shared.first[k / 2][k % 2] = shared.first[k / 2][k % 2 + 2] = 1024.0f + level;
         const u32 mask = 0xffu << 8 * k;
         if (channel.action == CUDACONV_FILTER) {
             filtered |= mask;
-            clamped = clamped || level + 255.0f * below < -0.25f || level + 255.0f * above > 255.25f;
+            clamped = clamped || sums_of_weights.least(level) < LEAST_RESULT || sums_of_weights.most(level) > MOST_RESULT;
         }
         if (channel.action == CUDACONV_COPY) copied |= mask;
         if (channel.action == CUDACONV_FILL) filled |= channel.fill << 8 * k;
@@ -250,8 +217,8 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
             load_matrix(down, down_at + b * WARP * PIECE);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const uint4 four = load_piece(first_at + half * PIECE);
-                const float start[4] = {__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z), __uint_as_float(four.w)};
+                float start[4];
+                load_sums(start, first_at + half * PIECE);
 #pragma unroll
                 for (int tile = 0; tile < TILES; ++tile) {
                     float(&own)[4] = d[tile * 2 + half];
@@ -281,15 +248,9 @@ DEVICE void separable_half(const CudaconvConvolveLaunch& launch) {
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
-#define SEPARABLE_HALF(name, beside, rows, tiles, blocks)             \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_half<Filter<beside, rows, tiles>>(launch);          \
-    }
-
 #ifdef SEPARABLE_HALF_U8
-SEPARABLE_HALF(separable_half_u8, 2, 2, 4, 4)
+KERNEL(separable_half_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_half<Filter<2, 2, 4>>(launch))
 #endif
 #ifdef SEPARABLE_HALF_WIDE_U8
-SEPARABLE_HALF(separable_half_wide_u8, 4, 3, 2, 4)
+KERNEL(separable_half_wide_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_half<Filter<4, 3, 2>>(launch))
 #endif

@@ -18,55 +18,12 @@
 // halves to even, the low byte is the code. The divisor is in the weights.
 // In the end a thread has four pixels of each of two rows that stand one behind the other, and writes them.
 //
-// Measured on an H200: 4K RGBA 27 µs with 7 + 7 taps, 30 with 15 + 15 and 43 with 33 + 33, where a copy takes 19; 1080p 11.5,
-// 13 and 20 of 7 (33 + 33 with four blocks a multiprocessor). Of a step's 230 instructions 36 are matrix products. Sums across of float32 take as long, and so do sums
-// down by products of 16 rows, as registers of an operand must stand side by side; two steps ahead are better than one or
-// three, and 4 warps than 2 or 8.
+// Measured, 4K RGBA takes 1.4 times as long as a copy with 7 + 7 taps and 1.9 times with 33 + 33. Of a step's 230
+// instructions 36 are matrix products. Sums across of float32 take as long, and so do sums down by products of 16 rows, as
+// registers of an operand must stand side by side; two steps ahead are better than one or three, and 4 warps than 2 or 8.
 //
 // Needs compute_80.
-#include "staged.cuh"
-
-// --- 1. instructions -----------------------------------------------------------------------------
-
-// a b + c, with a of 16 x 16 float16, b of 16 x 8 and c of 16 x 8 sums of float16.
-DEVICE void multiply(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1, const u32 (&c)[2]) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
-        : "=r"(d[0]), "=r"(d[1])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]));
-}
-
-// The same with a of 16 x 8, b of 8 x 8, and sums of float32.
-DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 b, const float (&c)[4]) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a0), "r"(a1), "r"(b), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
-}
-
-DEVICE u32 halves_of(float low, float high) {
-    u32 two;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
-    return two;
-}
-
-// Two float16, each from 1024 to 1279.
-DEVICE u32 clamped_codes(u32 two) {
-    asm("max.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64006400));
-    asm("min.f16x2 %0, %0, %1;" : "+r"(two) : "r"(0x64ff64ff));
-    return two;
-}
-
-DEVICE void load_matrix(u32 (&words)[4], const uint4* from) {
-    const uint4 four = __ldg(from);
-    words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
-}
-
-DEVICE void load_floats(float (&floats)[4], u32 from) {
-    const uint4 four = load_piece(from);
-    floats[0] = __uint_as_float(four.x), floats[1] = __uint_as_float(four.y);
-    floats[2] = __uint_as_float(four.z), floats[3] = __uint_as_float(four.w);
-}
-
-// --- 2. a tile -----------------------------------------------------------------------------------
+#include "halves.cuh"
 
 // Channels that are computed.
 constexpr int COLOURS = 3;
@@ -105,8 +62,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
         load_matrix(across[b], table + b * WARP + lane());
         load_matrix(down[b], table + (BLOCKS + b) * WARP + lane());
     }
-    const uint4 constants = __ldg(table + 2 * BLOCKS * WARP);
-    const float sum = __uint_as_float(constants.x), below = __uint_as_float(constants.y), above = __uint_as_float(constants.z);
+    const WeightSums sums_of_weights(table + 2 * BLOCKS * WARP);
     // Of the channels, the one that is not computed.
     u32 filtered = 0, copied = 0, filled = 0, left_out = 0;
     bool clamped = false;
@@ -115,9 +71,9 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
         const CudaconvChannel& channel = tile.job.channels[k];
         const u32 mask = 0xffu << 8 * k;
         if (channel.action == CUDACONV_FILTER) {
-            const float level = channel.offset - channel.zero * sum;
+            const float level = sums_of_weights.level(channel);
             filtered |= mask;
-            clamped = clamped || level + 255.0f * below < -0.25f || level + 255.0f * above > 255.25f;
+            clamped = clamped || sums_of_weights.least(level) < LEAST_RESULT || sums_of_weights.most(level) > MOST_RESULT;
         } else {
             left_out = k;
         }
@@ -127,7 +83,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
     if (threadIdx.x < COLOURS * 4) {
         const u32 colour = threadIdx.x / 4;
         const CudaconvChannel& channel = tile.job.channels[colour + (colour >= left_out)];
-        shared.first[colour][threadIdx.x % 4] = 1024.0f + (channel.offset - channel.zero * sum);
+        shared.first[colour][threadIdx.x % 4] = 1024.0f + sums_of_weights.level(channel);
     }
     u32 first_at = shared_address(shared.first);
     keep(first_at), keep(filtered);
@@ -210,7 +166,7 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 #pragma unroll
             for (int c = 0; c < COLOURS; ++c) {
                 float first[4];
-                if (b == BLOCKS - 2) load_floats(first, first_at + c * PIECE);
+                if (b == BLOCKS - 2) load_sums(first, first_at + c * PIECE);
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
                     add(sums[b][c][half], c, half, down[BLOCKS - 2 - b], b == BLOCKS - 2 ? first : sums[(b + 1) % (BLOCKS - 1)][c][half]);
@@ -262,15 +218,9 @@ DEVICE void separable_pixels(const CudaconvConvolveLaunch& launch) {
 }
 
 // With so many blocks of a multiprocessor that registers suffice.
-#define SEPARABLE_PIXELS(name, rows, blocks)                          \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable_pixels<Filter<rows>>(launch);                       \
-    }
-
 #ifdef SEPARABLE_PIXELS_U8
-SEPARABLE_PIXELS(separable_pixels_u8, 2, 4)
+KERNEL(separable_pixels_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_pixels<Filter<2>>(launch))
 #endif
 #ifdef SEPARABLE_PIXELS_WIDE_U8
-SEPARABLE_PIXELS(separable_pixels_wide_u8, 3, 4)
+KERNEL(separable_pixels_wide_u8, CudaconvConvolveLaunch, (THREADS, 4), separable_pixels<Filter<3>>(launch))
 #endif

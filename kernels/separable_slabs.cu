@@ -23,7 +23,7 @@
 // times, those down 2^24 times as large as they are, so all but the unit of a code value, 2^-141, is as in the
 // canonical evaluation, bit by bit; the host sees to it that nothing under- or overflows. A divisor that is a
 // power of two is in the weights down.
-#include "slabs.cuh"
+#include "slabs_reading.cuh"
 
 // --- Across --------------------------------------------------------------------------------------
 
@@ -333,7 +333,7 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     // Where the job's weights begin, with a line of fours, in kernels that `Kernel::takes_filters_of_jobs` names. Those of
     // many taps or of several radii have no registers for addresses that are not known beforehand.
     constexpr bool OF_JOBS = count_of(R()) == 1 && R::LARGEST <= 8 && COUNT == 1 && !IS_422;
-    const u32 first = OF_JOBS ? launch.kernels[job.joint].first / 4 * 4 : 0;
+    const u32 first = OF_JOBS ? launch.kernels[job.joint_or_filter].first / 4 * 4 : 0;
     const float* weights = launch.inline_weights + first;
     Tile<S> tile = {frame, job, weights, static_cast<int>(launch.kernels[0].width / 2), 0, channels,
                     static_cast<int>(blockIdx.x) * pixels, y0, rows, pixels, (static_cast<int>(job.width) + 1) / 2};
@@ -345,50 +345,37 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch) {
     }
 }
 
-#define SEPARABLE(name, sample, count, blocks, ...)                   \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable<sample, count, false, Radii<__VA_ARGS__>>(launch);  \
-    }
-#define SEPARABLE_422(name, blocks, radius)                           \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks)     \
-        name(const __grid_constant__ CudaconvConvolveLaunch launch) { \
-        separable<u8, 1, true, Radii<radius>>(launch);                \
-    }
-
-// Blocks of a multiprocessor as they were fastest on an H200, where 15 + 15 taps take 11 µs for 1080p GRAY8, 25 for
-// RGBA, 72 for 4K RGBA and 15 for P010; 33 + 33 taps 18, 45, 142 and 24. YUY2 with 17 + 17 taps, 9 of chroma across, takes
-// 19 µs, for 4K 48; with 9 + 9 taps 16 and 39, with 33 + 33 taps 33 and 86.
+// Blocks of a multiprocessor as they were fastest on an H200.
 #ifdef SEPARABLE_U8_R4
-SEPARABLE(separable_u8_r4, u8, 1, 6, 2, 3, 4)
+KERNEL(separable_u8_r4, CudaconvConvolveLaunch, (THREADS, 6), separable<u8, 1, false, Radii<2, 3, 4>>(launch))
 #endif
 #ifdef SEPARABLE_U8_R7
-SEPARABLE(separable_u8_r7, u8, 1, 8, 7)
+KERNEL(separable_u8_r7, CudaconvConvolveLaunch, (THREADS, 8), separable<u8, 1, false, Radii<7>>(launch))
 #endif
 #ifdef SEPARABLE_U8_R8
-SEPARABLE(separable_u8_r8, u8, 1, 7, 8)
+KERNEL(separable_u8_r8, CudaconvConvolveLaunch, (THREADS, 7), separable<u8, 1, false, Radii<8>>(launch))
 #endif
 #ifdef SEPARABLE_U8_R16
-SEPARABLE(separable_u8_r16, u8, 1, 5, 16)
+KERNEL(separable_u8_r16, CudaconvConvolveLaunch, (THREADS, 5), separable<u8, 1, false, Radii<16>>(launch))
 #endif
 #ifdef SEPARABLE_MAGNITUDE_U8
-SEPARABLE(separable_magnitude_u8, u8, 2, 5, 1)
+KERNEL(separable_magnitude_u8, CudaconvConvolveLaunch, (THREADS, 5), separable<u8, 2, false, Radii<1>>(launch))
 #endif
 #ifdef SEPARABLE_U16_R4
-SEPARABLE(separable_u16_r4, u16, 1, 6, 4)
+KERNEL(separable_u16_r4, CudaconvConvolveLaunch, (THREADS, 6), separable<u16, 1, false, Radii<4>>(launch))
 #endif
 #ifdef SEPARABLE_U16_R8
-SEPARABLE(separable_u16_r8, u16, 1, 6, 8)
+KERNEL(separable_u16_r8, CudaconvConvolveLaunch, (THREADS, 6), separable<u16, 1, false, Radii<8>>(launch))
 #endif
 #ifdef SEPARABLE_U16_R16
-SEPARABLE(separable_u16_r16, u16, 1, 4, 16)
+KERNEL(separable_u16_r16, CudaconvConvolveLaunch, (THREADS, 4), separable<u16, 1, false, Radii<16>>(launch))
 #endif
 #ifdef SEPARABLE_422_R4
-SEPARABLE_422(separable_422_r4, 6, 4)
+KERNEL(separable_422_r4, CudaconvConvolveLaunch, (THREADS, 6), separable<u8, 1, true, Radii<4>>(launch))
 #endif
 #ifdef SEPARABLE_422_R8
-SEPARABLE_422(separable_422_r8, 7, 8)
+KERNEL(separable_422_r8, CudaconvConvolveLaunch, (THREADS, 7), separable<u8, 1, true, Radii<8>>(launch))
 #endif
 #ifdef SEPARABLE_422_R16
-SEPARABLE_422(separable_422_r16, 5, 16)
+KERNEL(separable_422_r16, CudaconvConvolveLaunch, (THREADS, 5), separable<u8, 1, true, Radii<16>>(launch))
 #endif

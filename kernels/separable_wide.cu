@@ -4,9 +4,9 @@
 // Bytes: each sample read once and written once; at 4.3 TB/s 1 µs for 1080p GRAY8, 4 µs for RGBA.
 // Operations: width + height FMAs per sample, the 2 * radius rows around a tile summed horizontally again, and about 80
 // other instructions (conversion, rounding, shared memory, addresses). Bound by issue, 132 * 4 instructions for 32
-// samples each per cycle: with 65 + 65 taps at 1.98 GHz 20 µs for 1080p GRAY8 and 250 for 4K RGBA. Measured on an
-// H200: 47 and 445, 40 and 360 with 35 + 35, as a tile waits for its samples and at barriers. Twice the sums a thread
-// are slower, and so is asking for the next samples before they are needed.
+// samples each per cycle: with 65 + 65 taps at 1.98 GHz 20 µs for 1080p GRAY8 and 250 for 4K RGBA. Measured, it takes about
+// twice as long, as a tile waits for its samples and at barriers. Twice the sums a thread are slower, and so is asking for
+// the next samples before they are needed.
 //
 // A block of 256 threads goes down a strip of 64 columns of one channel after the other, 32 rows (a slab) at a time:
 // 1. samples are loaded as floats, four of a row at once where they lie so;
@@ -357,15 +357,9 @@ DEVICE void separable(const CudaconvConvolveLaunch& launch, float* shared) {
 extern __shared__ float4 shared[];
 
 #ifdef SEPARABLE_WIDE_U8
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    separable_wide_u8(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    separable<u8>(launch, reinterpret_cast<float*>(shared));
-}
+KERNEL(separable_wide_u8, CudaconvConvolveLaunch, (THREADS, BLOCKS), separable<u8>(launch, reinterpret_cast<float*>(shared)))
 #endif
 
 #ifdef SEPARABLE_WIDE_U16
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    separable_wide_u16(const __grid_constant__ CudaconvConvolveLaunch launch) {
-    separable<u16>(launch, reinterpret_cast<float*>(shared));
-}
+KERNEL(separable_wide_u16, CudaconvConvolveLaunch, (THREADS, BLOCKS), separable<u16>(launch, reinterpret_cast<float*>(shared)))
 #endif

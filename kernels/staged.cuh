@@ -19,22 +19,11 @@ constexpr int MOST_ROWS = 256;
 
 // --- Shared memory, by its own addresses, in registers of 32 bits -------------------------------
 
-DEVICE u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
-
 DEVICE void store_word(u32 to, u32 word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory"); }
 
 DEVICE void store_piece(u32 to, uint4 four) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w)
                  : "memory");
-}
-
-DEVICE uint4 load_piece(u32 from) {
-    uint4 four;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                 : "r"(from)
-                 : "memory");
-    return four;
 }
 
 // Four matrices, of a piece of each of eight rows: lane l says where that of row l % 8 of matrix l / 8 is, and gets bytes
@@ -57,19 +46,6 @@ DEVICE void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"
 template <int LEFT>
 DEVICE void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-}
-
-// Keeps a value in a register, where the compiler would compute it again in every step.
-template <typename Value>
-DEVICE void keep(Value& value) {
-    asm volatile("" : "+r"(value));
-}
-
-// The same value, of which the compiler does not know that.
-template <typename Value>
-DEVICE Value again(Value value) {
-    keep(value);
-    return value;
 }
 
 // --- A tile --------------------------------------------------------------------------------------

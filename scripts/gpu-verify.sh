@@ -148,7 +148,7 @@ part_sanitizer() {
     exact::separable_kernels_of_large exact::whole_numbers exact::sums_of_outer_products exact::the_bilateral_of_large levels:: fourier:: \
     halves:: split:: slabs:: smallest:: exact::emboss \
     exact::sobel exact::custom full:: exact::bilateral exact::the_largest_kernels exact::planes_alpha_bias_divisor_and_fields \
-    memory::frames_of_any_shape bands:: ladder::every_step &
+    memory::frames_of_any_shape memory::what_is_copied bands:: ladder::every_step &
   [ -n "$together" ] || wait
   # This follows every access to shared memory, and takes minutes for large windows.
   sanitize "$found" racecheck racecheck-large exact::separable_kernels_of_large exact::whole_numbers full:: exact::gauss5 exact::gauss9 exact::box5 &

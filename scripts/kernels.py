@@ -97,18 +97,57 @@ class Tools:
         return parse_report(run.stdout + run.stderr)
 
 
+# How the compiler names registers by type and labels, with a number behind, and what stands for that here: "%" is of no
+# meaning to the assembler.
+SHORT = {"%p": "p", "%rs": "s", "%r": "r", "%rd": "d", "%f": "f", "%fd": "e", "$L__BB": "$"}
+NUMBERED = re.compile(r"(%(?:p|rs|rd|r|fd|f)|\$L__BB)(\d+(?:_\d+)?)\b")
+# "%rd<20>" are twenty of them.
+DECLARED = re.compile(r"(\.reg \.\w+\s+)(%(?:p|rs|rd|r|fd|f))<\d+>;")
+# Of variables of the sources, which nobody but the kernel that reads them knows by name.
+MANGLED = re.compile(r"\b_Z[\w$]+")
+
+
 def shortened(ptx):
-    """The same PTX without comments, empty lines, spaces and constants that nothing reads, with short names of labels
-    and registers: a quarter less to ship."""
+    """The same PTX without comments, empty lines, spaces and variables that nothing reads, with short names of labels,
+    registers and variables: a third less to ship, of which the assembler makes the same machine code."""
     ptx = re.sub(r"//.*", "", ptx)
-    ptx = re.sub(r"\$L__BB(\d+_\d+)", r"$\1", ptx)
-    # "%" is of no meaning in the names that the compiler numbers ("%rd<20>" declares twenty of them).
-    ptx = re.sub(r"%((?:rd|rs|fd|r|f|p|h|hh)(?:\d+|<))", r"\1", ptx)
-    uses = collections.Counter(re.findall(r"\w+", ptx))
-    constant = re.compile(r"\.global \.align \d+ \.\w+ (\w+)(\[\d+\])? = ")
+    ptx = "".join(renamed(part) for part in re.split(r"(?m)^(?=\.visible \.entry )", ptx))
+    uses = collections.Counter(re.findall(r"[\w$]+", ptx))
+    variable = re.compile(r"\.global \.align \d+ \.\w+ ([\w$]+)(\[\d+\])?( = |;)")
     lines = (re.sub(r"\s+", " ", line).replace(", ", ",").strip() for line in ptx.splitlines())
-    lines = (line for line in lines if not ((found := constant.match(line)) and uses[found[1]] == 1))
-    return "".join(f"{line}\n" for line in lines if line)
+    lines = (line for line in lines if not ((found := variable.match(line)) and uses[found[1]] == 1))
+    ptx = "".join(f"{line}\n" for line in lines if line)
+    variables = {name: f"v{number}" for number, name in enumerate(dict.fromkeys(MANGLED.findall(ptx)))}
+    check_new(variables.values(), ptx)
+    return MANGLED.sub(lambda match: variables[match[0]], ptx)
+
+
+def renamed(entry):
+    """The PTX of one kernel with its parameter, registers and labels named anew: those that are used most have the fewest
+    digits."""
+    entry = re.sub(r"\b\w+_param_0\b", "launch", entry)
+    uses = collections.Counter(match[0] for match in NUMBERED.finditer(entry))
+    counts = collections.Counter()
+    names = {}
+    for name, _ in uses.most_common():
+        prefix = NUMBERED.match(name)[1]
+        names[name] = f"{SHORT[prefix]}{counts[prefix]}"
+        counts[prefix] += 1
+    check_new(names.values(), entry)
+    entry = NUMBERED.sub(lambda match: names[match[0]], entry)
+
+    def declare(match):
+        count = counts[match[2]]
+        return f"{match[1]}{SHORT[match[2]]}<{count}>;" if count else ""
+
+    return DECLARED.sub(declare, entry)
+
+
+def check_new(names, ptx):
+    """Exits if `ptx` has one of `names`, written so in a source, for something else."""
+    taken = set(re.findall(r"(?<![.%$\w])[a-z$]\d+\b", ptx)) & set(names)
+    if taken:
+        sys.exit(f"{', '.join(sorted(taken))}: such names are given to the compiler's registers and variables")
 
 
 class Resources:

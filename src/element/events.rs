@@ -39,6 +39,7 @@ impl CudaConv {
             }
             gst::EventView::StreamStart(_) => {
                 self.queue.clear_eos();
+                lock(&self.refused).take();
                 self.enqueue_event(event)
             }
             gst::EventView::Eos(_) => self.sink_eos(event),
@@ -92,6 +93,7 @@ impl CudaConv {
 
     fn stop_flushing(&self) {
         lock(&self.stream).segment = None;
+        lock(&self.refused).take();
         *lock(&self.qos) = Qos::default();
         self.set_pool_flushing(false);
         self.queue.resume(|| {

@@ -8,6 +8,7 @@ use gst::prelude::*;
 use gst::subclass::prelude::*;
 
 use super::CAT;
+use super::negotiation::Refusal;
 use super::queue::Queue;
 use super::report::Reporter;
 use super::settings::{PROPERTIES, Settings, needs_ready};
@@ -36,6 +37,8 @@ pub struct CudaConv {
     /// The sink pad's streaming thread owns it: taken by whoever holds that pad's stream lock,
     /// and by state changes once the pads are inactive.
     pub(super) stream: Mutex<Stream>,
+    /// Posted last, of caps that have not been taken since.
+    pub(super) refused: Mutex<Option<Refusal>>,
     /// Apart from `stream`, so that a flush can wake a chain that waits for a buffer.
     pub(super) output_pool: Mutex<Option<gst::BufferPool>>,
     pub(super) qos: Mutex<Qos>,
@@ -296,6 +299,7 @@ impl ObjectSubclass for CudaConv {
             opened: Mutex::default(),
             queue: Arc::default(),
             stream: Mutex::default(),
+            refused: Mutex::default(),
             output_pool: Mutex::default(),
             qos: Mutex::default(),
             reporter: Reporter::default(),
@@ -414,6 +418,7 @@ impl ElementImpl for CudaConv {
                 lock(&self.output_pool).take();
                 let stream = std::mem::take(&mut *lock(&self.stream));
                 drop(stream);
+                lock(&self.refused).take();
                 self.set_small(None);
             }
             gst::StateChange::ReadyToNull => {

@@ -37,6 +37,8 @@
 //! - `alpha=premultiply`: with a the alpha and F the filter without zero and bias, `zero + bias·2^(d-8)
 //!   + F((in - zero)·a) / F(a)`, or `zero + bias·2^(d-8)` where `F(a)` is 0.
 //! - interlaced frames: the formula for each field by itself.
+//! - properties that do not stand in a kernel's formula, and those for channels that a format does not have, make no
+//!   difference; [`crate::filter::effect`] says which, and the element names them when a stream starts.
 //!
 //! Sums are float32, in a fixed order of fused multiply-adds that [`crate::filter::plan`] defines; with
 //! `method=auto` every engine gives the same bytes, but for the bilateral.

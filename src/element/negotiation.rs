@@ -17,7 +17,7 @@ use crate::engine::cpu::CpuEngine;
 use crate::engine::{self, Backend, Engine, EngineError, Frame, Prepared, Request, crossover};
 use crate::filter::plan::{Plan, PlanError};
 use crate::filter::spec::Method;
-use crate::filter::{FilterSpec, Layout, precision};
+use crate::filter::{FilterSpec, Layout, effect, precision};
 use crate::latency::ServiceForecast;
 
 /// `None` where the frame rate is unknown or variable.
@@ -36,6 +36,14 @@ pub(super) struct Wanted {
     pub engine: Arc<dyn Engine>,
     pub settings: Arc<Settings>,
     serial: u64,
+}
+
+/// An error that was posted, with the caps and the settings that it was about.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Refusal {
+    caps: gst::Caps,
+    filter: FilterSpec,
+    text: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +87,7 @@ impl CudaConv {
         }
         self.install(stream, filter, wanted.serial);
         stream.format = Some(format);
+        lock(&self.refused).take();
         Ok(gst::FlowSuccess::Ok)
     }
 
@@ -104,16 +113,37 @@ impl CudaConv {
             error => Err(error),
         });
         result.map_err(|error| {
-            match &error {
-                FilterError::Plan(error) => {
-                    gst::element_imp_error!(self, gst::LibraryError::Settings, ("{error}"));
-                }
-                FilterError::Engine(error) => {
-                    gst::element_imp_error!(self, gst::LibraryError::Failed, ("{error}"));
-                }
-            }
+            let domain = match &error {
+                FilterError::Plan(_) => gst::LibraryError::Settings,
+                FilterError::Engine(_) => gst::LibraryError::Failed,
+            };
+            let filter = &wanted.settings.filter;
+            self.post_refusal(&format.caps, filter, domain, error.to_string());
             gst::FlowError::NotNegotiated
         })
+    }
+
+    /// Posts an error that keeps frames of `caps` from being filtered as `filter` says. Once: an event that was
+    /// refused is a sticky one still, and GStreamer sends it again before whatever comes next.
+    fn post_refusal<E: gst::MessageErrorDomain>(
+        &self,
+        caps: &gst::Caps,
+        filter: &FilterSpec,
+        domain: E,
+        text: String,
+    ) {
+        let refusal = Refusal {
+            caps: caps.clone(),
+            filter: filter.clone(),
+            text,
+        };
+        let text = refusal.text.clone();
+        let before = lock(&self.refused).replace(refusal.clone());
+        if before.as_ref() == Some(&refusal) {
+            gst::debug!(CAT, imp = self, "still: {text}");
+            return;
+        }
+        gst::element_imp_error!(self, domain, ("{text}"), ["{caps}"]);
     }
 
     /// Under `backend=auto` the CPU takes over from an engine that failed, with one warning.
@@ -186,11 +216,11 @@ impl CudaConv {
 
     fn read_caps(&self, caps: &gst::Caps) -> Result<Format, gst::FlowError> {
         let refuse = |reason: String| {
-            gst::element_imp_error!(
-                self,
+            self.post_refusal(
+                caps,
+                &self.settings().filter,
                 gst::CoreError::Negotiation,
-                ("Caps that cannot be filtered: {reason}"),
-                ["{caps}"]
+                format!("Caps that cannot be filtered: {reason}"),
             );
             gst::FlowError::NotNegotiated
         };
@@ -284,10 +314,42 @@ impl CudaConv {
         let engine = &filter.engine;
         self.reporter.set_engine(engine.backend(), engine.device());
         self.reporter.set_method(filter.method.clone());
+        self.tell_unused(stream, &filter);
         let filter = Arc::new(filter);
         stream.filter = Some(filter.clone());
         stream.serial = serial;
         filter
+    }
+
+    /// Says which settings have no effect: on the bus at the start, where they are most likely a mistake; later, as
+    /// programs that go from kernel to kernel leave the others' settings as they are, in the log alone.
+    fn tell_unused(&self, stream: &mut Stream, filter: &Filter) {
+        let unused = effect::unused(&filter.spec, &filter.format.layout);
+        let mut unused: Vec<String> = unused.iter().map(ToString::to_string).collect();
+        let settings = self.settings();
+        if settings.backend == Backend::Cpu && settings.cuda_device_id != -1 {
+            unused.push("cuda-device-id (for GPUs)".into());
+        }
+        let text = match unused.is_empty() {
+            true => String::new(),
+            false => format!("Settings without effect here: {}", unused.join(", ")),
+        };
+        if stream.unused.as_ref() == Some(&text) {
+            return;
+        }
+        let is_start = stream.unused.replace(text.clone()).is_none();
+        if text.is_empty() {
+            return;
+        }
+        gst::info!(CAT, imp = self, "{text}");
+        if is_start {
+            let element = self.obj();
+            // Of such messages gst-launch-1.0 prints the debug text alone.
+            let message = gst::message::Info::builder(gst::LibraryError::Settings, &text)
+                .debug(&text)
+                .src(&*element);
+            let _ = element.post_message(message.build());
+        }
     }
 
     fn take_output_pool(
@@ -310,11 +372,11 @@ impl CudaConv {
             if self.queue.peek_flow() == Err(gst::FlowError::Flushing) {
                 return gst::FlowError::Flushing;
             }
-            gst::element_imp_error!(
-                self,
+            self.post_refusal(
+                &format.caps,
+                &self.settings().filter,
                 gst::ResourceError::NoSpaceLeft,
-                ("No pool of output frames could be set up"),
-                ["{error}"]
+                format!("No pool of output frames could be set up: {error}"),
             );
             gst::FlowError::Error
         })?;
@@ -360,7 +422,7 @@ pub(super) fn make_filter(
         spec: spec.clone(),
         format: format.clone(),
         engine: engine.clone(),
-        method: precision::told(plan.algorithm, plan.precision, prepared.precision()),
+        method: precision::told(&plan, prepared.precision()),
         prepared,
         service: Mutex::new(ServiceForecast::from_trial(Duration::ZERO)),
     }))

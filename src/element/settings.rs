@@ -207,16 +207,16 @@ macro_rules! choice {
 
 fn kernel_properties() -> Vec<glib::ParamSpec> {
     vec![
-        choice!(Kernel, "kernel", "The filter's kernel"),
+        choice!(Kernel, "kernel", "The filter's kernel; properties that it does not use have no effect, which an INFO message says at the start"),
         glib::ParamSpecString::builder("matrix")
-            .blurb("Coefficients of kernel=custom: numbers separated by blanks or commas, rows by ';', odd rows and columns, 1 to 31 each; without ';' an odd square")
+            .blurb("Coefficients of kernel=custom, which no other kernel uses: numbers separated by blanks or commas, rows by ';', odd rows and columns, 1 to 31 each; without ';' an odd square")
             .default_value(Some(""))
             .mutable_playing()
             .build(),
-        number("divisor", "What the sum of products of the whole-number coefficients is divided by; 0 = the sum of the coefficients, or 1 where that sum is 0", f64::MAX, 0.0),
+        number("divisor", "What the sum of products of the whole-number coefficients is divided by; 0 = the sum of the coefficients, or 1 where that sum is 0. Not for the bilateral", f64::MAX, 0.0),
         number("bias", "Added after the division to luma, grey and RGB, in 8-bit code values (times 2^(depth-8))", f64::MAX, 0.0),
         glib::ParamSpecInt::builder("radius")
-            .blurb("Window radius in pixels of box, gauss, unsharp and bilateral; 0 = derived from the sigma (box: 1)")
+            .blurb("Window radius in pixels of box, gauss, unsharp and bilateral, which no other kernel uses; 0 = derived from the sigma (box: 1)")
             .minimum(0)
             .maximum(32)
             .default_value(0)
@@ -241,8 +241,8 @@ fn picture_properties() -> Vec<glib::ParamSpec> {
             255.0,
             0.0,
         ),
-        choice!(Planes, "planes", "Which planes are filtered"),
-        choice!(Alpha, "alpha", "What becomes of alpha channels"),
+        choice!(Planes, "planes", "YUV: which planes are filtered"),
+        choice!(Alpha, "alpha", "Formats with alpha: what becomes of it"),
     ]
 }
 
@@ -306,7 +306,7 @@ fn reporting_properties() -> Vec<glib::ParamSpec> {
             .read_only()
             .build(),
         glib::ParamSpecBoxed::builder::<gst::Structure>("stats")
-            .blurb("Counts of frames; backend, device and method; latency and stages in nanoseconds")
+            .blurb("Counts of frames; backend, device and method (copy where the filter changes nothing); latency and stages in nanoseconds")
             .read_only()
             .build(),
     ]

@@ -111,6 +111,8 @@ pub struct Stream {
     pub filter: Option<Arc<Filter>>,
     /// Settings that `filter` was made from, or that were refused in its favour.
     pub serial: u64,
+    /// What was told last of settings without effect, empty where there were none.
+    pub unused: Option<String>,
     pub pool: Option<OutputPool>,
     /// What the present frame waited for those before it, because downstream asked for a new
     /// negotiation.

@@ -8,6 +8,17 @@ use super::rank;
 use super::spec::{Alpha, Distance, FilterSpec, Method, Planes};
 use super::terms::Terms;
 
+/// What keeps a full kernel from being taken apart into a sum of outer products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RankObstacle {
+    /// It takes more of them than are of use.
+    Rank { width: usize, height: usize },
+    /// Colours are divided by alpha, which may be as small as what rounding leaves.
+    Premultiply,
+    /// The sums are so large beside the divisor that their rounding would show.
+    Rounding { bits: u32 },
+}
+
 impl Correlation {
     /// Rounds `coefficients` to float32, scaled together with `divisor`, as an outer product where
     /// they are one.
@@ -162,6 +173,16 @@ impl Job {
     /// Takes a full kernel as the sum of a few outer products, if those give the bytes that
     /// [`plan`](super::plan#low-rank) promises.
     fn take_apart(&mut self, layout: &Layout) {
+        if let (Some(Ok(found)), Operation::Correlate(kernel)) =
+            (self.terms(layout), &mut self.operation)
+        {
+            kernel.taps = Taps::Sum(found.terms);
+        }
+    }
+
+    /// The outer products that a full kernel is taken apart into, or why it is not; `None` for all other
+    /// operations.
+    fn terms(&self, layout: &Layout) -> Option<Result<Terms, RankObstacle>> {
         /// Of pixels, those that may be rounded otherwise at up to 12 bits, and beyond.
         const SHARE: f64 = 0.001;
         const DEEP_SHARE: f64 = 0.01;
@@ -173,10 +194,15 @@ impl Job {
         let max_code = layout.max_code();
         let whole_input = self.largest_input(max_code);
         let Operation::Correlate(kernel) = &self.operation else {
-            return;
+            return None;
         };
-        let Taps::Full { width, weights, .. } = &kernel.taps else {
-            return;
+        let Taps::Full {
+            width,
+            height,
+            weights,
+        } = &kernel.taps
+        else {
+            return None;
         };
         let share = if layout.depth > 12 { DEEP_SHARE } else { SHARE };
         let largest = whole_input.map_or(f64::from(max_code), f64::from);
@@ -190,12 +216,27 @@ impl Job {
                 && codes * found.largest_error() <= FARTHEST
                 && codes * (found.typical_error() + ROUNDING * sums) <= share
         });
-        if let Some(found) = found {
-            self.operation = Operation::Correlate(Correlation {
-                taps: Taps::Sum(found.terms),
-                divisor: kernel.divisor,
-            });
-        }
+        Some(found.ok_or_else(|| {
+            /// Of the coefficients, what may be left of a matrix that is told to be of low rank.
+            const LEFT: f64 = 1e-5;
+            let left = LEFT * kernel.taps.sum_of_magnitudes();
+            let is_low = |found: &Terms| found.largest_error() <= left;
+            if Terms::find(*width, weights, is_low).is_none() {
+                RankObstacle::Rank {
+                    width: *width,
+                    height: *height,
+                }
+            } else if self.premultiply {
+                RankObstacle::Premultiply
+            } else {
+                RankObstacle::Rounding { bits: layout.depth }
+            }
+        }))
+    }
+
+    /// Why the job is no sum of a few outer products; `None` where it is.
+    pub(super) fn rank_obstacle(&self, layout: &Layout) -> Option<RankObstacle> {
+        self.terms(layout)?.err()
     }
 
     /// Measures inputs from the middle of the code range instead of the zero level, which makes

@@ -140,8 +140,33 @@ fn axis(radius: usize, taps: &mut dyn Iterator<Item = (i32, f32)>) -> Vec<f32> {
     weights.iter().map(|weight| (weight / sum) as f32).collect()
 }
 
-/// Why `job` cannot be computed by levels, in words that follow "with"; `None` where it can.
-pub fn obstacle(layout: &Layout, job: &Job) -> Option<String> {
+/// What keeps a bilateral from being computed by levels, in words that follow "with".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    #[error("one weight for the three colours of RGB")]
+    JointWeight,
+    #[error("alpha=premultiply")]
+    Premultiply,
+    #[error("window=circle")]
+    Circle,
+    #[error("a sigma-color below {LEAST_SIGMA}")]
+    SmallSigma,
+}
+
+impl Obstacle {
+    /// What can be computed instead, in words that follow "it takes".
+    pub fn accepted(self) -> String {
+        match self {
+            Obstacle::JointWeight => "grey and YUV formats, such as GRAY8, I420 and NV12".into(),
+            Obstacle::Premultiply => "alpha=copy and alpha=filter".into(),
+            Obstacle::Circle => "window=square".into(),
+            Obstacle::SmallSigma => format!("{LEAST_SIGMA} and more, and 0, which is a copy"),
+        }
+    }
+}
+
+/// Why `job` cannot be computed by levels; `None` where it can.
+pub fn obstacle(layout: &Layout, job: &Job) -> Option<Obstacle> {
     let Operation::Bilateral(bilateral) = &job.operation else {
         return None;
     };
@@ -150,13 +175,13 @@ pub fn obstacle(layout: &Layout, job: &Job) -> Option<String> {
         channel.role == Role::Colour && matches!(action, Action::Filter { .. })
     };
     if (job.group.channels.iter().zip(&job.actions)).any(joint) {
-        Some("one weight for the three colours of RGB".into())
+        Some(Obstacle::JointWeight)
     } else if job.premultiply {
-        Some("alpha=premultiply".into())
+        Some(Obstacle::Premultiply)
     } else if bilateral.taps.len() + 1 != (2 * rx + 1) * (2 * ry + 1) {
-        Some("window=circle".into())
+        Some(Obstacle::Circle)
     } else if sigma(bilateral) < LEAST_SIGMA * layout.scale() * (1.0 - 1e-6) {
-        Some(format!("a sigma-color below {LEAST_SIGMA}"))
+        Some(Obstacle::SmallSigma)
     } else {
         None
     }

@@ -1,5 +1,6 @@
 //! What is computed: filters, pixel formats and plans. Knows no GStreamer element and no device.
 
+pub mod effect;
 mod formats;
 pub mod fourier;
 mod job;

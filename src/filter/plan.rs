@@ -232,12 +232,16 @@ pub enum PlanError {
         accepted: &'static str,
     },
     #[error(
-        "method={method} cannot compute kernel={kernel} on the {engine}; possible are {possible}"
+        "method={method} cannot compute kernel={kernel} on the {engine}{}; possible are {possible}",
+        .reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"))
     )]
     Method {
         method: &'static str,
+        /// And what it is of the other settings that `method` cannot do.
         kernel: String,
         engine: &'static str,
+        /// What `method` is for, or takes.
+        reason: Option<String>,
         /// Methods that can, separated by commas.
         possible: String,
     },
@@ -401,6 +405,12 @@ impl Plan {
             layout: layout.clone(),
             jobs,
         })
+    }
+
+    /// Whether every channel is copied.
+    pub fn is_copy(&self) -> bool {
+        let mut actions = self.jobs.iter().flat_map(|job| &job.actions);
+        actions.all(|action| *action == Action::Copy)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::layout::{Layout, Sample};
-use super::plan::{Algorithm, Job, Operation, PlanError};
+use super::plan::{Job, Operation, Plan, PlanError};
 use super::spec::{FilterSpec, Method, Precision};
 
 /// Refuses what no engine will ever compute in the precision that is asked for, the same on all of them.
@@ -41,11 +41,13 @@ fn obstacle(spec: &FilterSpec, layout: &Layout, jobs: &[Job]) -> Option<String> 
     (layout.sample != Sample::U8).then(|| format!("the samples of {}", layout.format))
 }
 
-/// What `stats` calls the way in which a plan is computed: by `algorithm`, in the precision `computed`
-/// where `asked` was asked for. The precision is told where it was left open.
-pub fn told(algorithm: Algorithm, asked: Precision, computed: Precision) -> Cow<'static, str> {
-    match asked {
-        Precision::Fp32 => algorithm.nick().into(),
-        Precision::Fp16 => format!("{}, {}", algorithm.nick(), computed.nick()).into(),
+/// What `stats` calls the way in which `plan` is computed, whose weights were in the precision `computed`.
+/// That is told where it was left open. What copies the picture has neither algorithm nor weights.
+pub fn told(plan: &Plan, computed: Precision) -> Cow<'static, str> {
+    let algorithm = plan.algorithm.nick();
+    match plan.precision {
+        _ if plan.is_copy() => "copy".into(),
+        Precision::Fp32 => algorithm.into(),
+        Precision::Fp16 => format!("{algorithm}, {}", computed.nick()).into(),
     }
 }

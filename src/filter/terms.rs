@@ -7,6 +7,12 @@ use super::rank::common_divisor;
 /// more (a Laplacian of a Gaussian or an oriented wave 2, a disc of radius 4 just 4).
 pub const MOST_TERMS: usize = 4;
 
+/// Most outer products that a matrix of that size is taken apart into: no more than are of use, and fewer
+/// than any matrix of that size has.
+pub fn most_terms(width: usize, height: usize) -> usize {
+    MOST_TERMS.min(width.min(height) - 1)
+}
+
 /// Whole numbers up to here are exact in float32.
 const LARGEST_WHOLE: i64 = 1 << 24;
 
@@ -48,7 +54,7 @@ impl Terms {
         weights: &[f32],
         is_enough: impl Fn(&Terms) -> bool,
     ) -> Option<Terms> {
-        let most = MOST_TERMS.min(width.min(weights.len() / width) - 1);
+        let most = most_terms(width, weights.len() / width);
         let none = Terms {
             terms: Vec::new(),
             rest: weights.iter().map(|&k| f64::from(k)).collect(),

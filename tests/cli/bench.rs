@@ -29,6 +29,28 @@ fn steps(json: &str) -> Vec<serde_json::Value> {
         .collect()
 }
 
+/// Reported: lines of the list of columns are broken again in a terminal of the usual width.
+#[test]
+fn the_help_has_its_columns_one_below_the_other() {
+    let folder = folder("ladder-help");
+    let mut command = cudaconv(&folder, ["bench", "ladder", "--help"]);
+    command.env("COLUMNS", "80");
+    let help = finish(&mut command).out;
+    let (_, list) = help.split_once("and told with\n\n").expect("a list");
+    let (list, _) = list.split_once("\n\n").expect("an end of the list");
+    for line in list.lines() {
+        assert!(line.chars().count() < 80, "{line}");
+        let (name, text) = line.split_at(13);
+        let is_name = name.starts_with("  ") && name.ends_with("  ");
+        assert!(is_name && !text.starts_with(' '), "{line:?}");
+    }
+    for column in [
+        "time", "speed-up", "x copy", "memory", "shared", "occup.", "PSNR",
+    ] {
+        assert!(list.contains(&format!("  {column} ")), "{column}");
+    }
+}
+
 #[test]
 fn without_a_gpu_the_cpu_takes_its_steps_and_all_others_say_why() {
     let folder = folder("ladder-cpu");

@@ -43,6 +43,30 @@ fn the_file_beside_the_program_comes_before_an_installed_one() {
     assert_eq!(finished.err, "");
 }
 
+/// Cargo's library beside the program is a link to the one in `deps`.
+#[test]
+fn two_names_of_one_file_are_one_plugin() {
+    let folder = folder("twin");
+    let plugins = folder.join("plugins");
+    fs::create_dir(&plugins).unwrap();
+    fs::hard_link(plugin_file(), plugins.join("libgstcudaconv.so")).unwrap();
+    let finished = finish(&mut doctor(
+        executable(),
+        &folder.join("registry"),
+        &plugins,
+    ));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert_eq!(
+        finished.out.matches("libgstcudaconv.so").count(),
+        1,
+        "{finished:?}"
+    );
+    assert!(
+        finished.out.contains("(beside this program)"),
+        "{finished:?}"
+    );
+}
+
 #[test]
 fn alone_the_program_takes_the_installed_one_or_says_what_is_missing() {
     let folder = folder("alone");

@@ -81,6 +81,8 @@ mod pictures;
 mod pools;
 #[path = "../element/queries.rs"]
 mod queries;
+#[path = "../element/refusals.rs"]
+mod refusals;
 #[path = "../element/stops.rs"]
 mod stops;
 #[path = "../element/storms.rs"]

@@ -22,6 +22,7 @@ mod pools;
 mod processes;
 mod properties;
 mod queries;
+mod refusals;
 mod reporting;
 mod shortage;
 mod stops;

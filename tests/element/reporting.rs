@@ -324,6 +324,31 @@ fn stats_say_which_method_runs() {
     });
 }
 
+/// Reported: what copies the picture is told as the method of a filter.
+#[test]
+fn stats_say_that_a_filter_which_changes_nothing_copies() {
+    watched(|| {
+        let of = |properties: &[(&str, &str)]| {
+            let pads = Pads::around(cudaconv(properties));
+            pads.begin(&gray());
+            pads.push_all([0]);
+            pads.wait_buffers(1);
+            let method = stats(&pads.element).get::<String>("method");
+            method.expect("a method")
+        };
+        for copies in [
+            &[("kernel", "identity")][..],
+            &[("kernel", "identity"), ("method", "naive")],
+            &[("kernel", "identity"), ("precision", "fp16")],
+            &[("kernel", "bilateral"), ("sigma-color", "0")],
+            &[("kernel", "custom"), ("matrix", "0 5 0;")],
+        ] {
+            assert_eq!(of(copies), "copy", "{copies:?}");
+        }
+        assert_ne!(of(&[("kernel", "identity"), ("bias", "1")]), "copy");
+    });
+}
+
 /// Less precision than fp32 is asked for and may not be had: what runs is told, and it can change.
 #[test]
 fn stats_say_in_which_precision_the_weights_are() {

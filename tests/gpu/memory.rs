@@ -17,6 +17,16 @@ fn sharpen() -> FilterSpec {
 }
 
 #[test]
+fn what_is_copied_on_the_device_is_as_it_was() {
+    let Some(gpu) = support::gpu(1) else { return };
+    for bytes in [1, 15, 16, 17, 4096, 8191, 8192, 8193, 100_003] {
+        let data: Vec<u8> = (0..bytes).map(|i: u64| (i * i / 7 + i) as u8).collect();
+        let copied = gpu.copy_on_device(&data);
+        assert!(copied.expect("a copy") == data, "{bytes}");
+    }
+}
+
+#[test]
 fn frames_of_any_shape_in_pinned_or_foreign_memory_are_filtered_alike() {
     let Some(gpu) = support::gpu(2) else { return };
     let cpu = CpuEngine::new().expect("the CPU engine starts");

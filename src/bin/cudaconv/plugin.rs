@@ -1,6 +1,7 @@
 //! Finding the plugin: the file beside the program, else the installed one. The program never
 //! registers the element itself, so that its type exists once in the process.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use gst::prelude::*;
@@ -118,9 +119,42 @@ fn candidates() -> Vec<PathBuf> {
     folders.iter().map(|folder| folder.join(FILE)).collect()
 }
 
+/// Cargo links the library beside the program to the one in `deps`: two names of one file.
 fn same_file(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
+    let identity = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    match (identity(a), identity(b)) {
+        (Some(a), Some(b)) => a == b,
         _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_the_same_under_each_of_its_names() {
+        let folder =
+            std::env::temp_dir().join(format!("cudaconv-same-file-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [file, link, twin, copy] = ["file", "link", "twin", "copy"].map(|n| folder.join(n));
+        fs::write(&file, "bytes").unwrap();
+        symlink(&file, &link).unwrap();
+        fs::hard_link(&file, &twin).unwrap();
+        fs::copy(&file, &copy).unwrap();
+        assert!(same_file(&file, &file));
+        assert!(same_file(&file, &link));
+        assert!(same_file(&file, &twin));
+        assert!(!same_file(&file, &copy), "equal bytes, but another file");
+        let missing = folder.join("missing");
+        assert!(!same_file(&file, &missing));
+        assert!(same_file(&missing, &missing));
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -247,6 +247,7 @@ impl Session {
                 return Some(End::Failed(explain::error(error, &self.missing)));
             }
             MessageView::Warning(warning) => self.warn(warning),
+            MessageView::Info(info) => self.note(info),
             MessageView::Element(element) => {
                 if let Some(structure) = element.structure() {
                     self.element_message(structure, companion);
@@ -399,6 +400,15 @@ impl Session {
             && let Some(debug) = warning.debug()
         {
             self.progress.say(&debug);
+        }
+    }
+
+    /// What the element says of its settings; other elements' notes are for people who know them.
+    fn note(&mut self, info: &gst::message::Info) {
+        let is_filters = info.src() == Some(self.filter.upcast_ref());
+        let text = info.error().message().to_owned();
+        if !self.wiring.quiet && is_filters && self.warned.insert(text.clone()) {
+            self.progress.say(&format!("note: {text}"));
         }
     }
 

@@ -16,9 +16,6 @@ pub const INLINE_WEIGHTS: usize = 144;
 pub const LINEAR_WEIGHTS: usize = 272;
 /// Largest distance of a tap from the centre, per axis, in samples.
 pub const MAX_RADIUS: usize = 32;
-/// Rows of the input, above and below those that the results of a tile are made of, that a kernel may read besides, for
-/// what it throws away.
-pub const SPARE_ROWS: usize = 16;
 /// Means of alpha below one part of this many count as none.
 pub const TRANSPARENT: usize = 1 << 20;
 /// Most that the magnitudes of the weights of a direct3 kernel sum to.
@@ -90,7 +87,7 @@ pub struct Job {
     pub width: u32,
     pub height: u32,
     pub packed: u32,
-    pub joint: u32,
+    pub joint_or_filter: u32,
     pub alpha: i32,
     pub first_tile_row: u32,
     pub tiles_across: u32,
@@ -222,7 +219,7 @@ impl Default for Job {
             width: 0,
             height: 0,
             packed: 0,
-            joint: 0,
+            joint_or_filter: 0,
             alpha: -1,
             first_tile_row: 0,
             tiles_across: 0,
@@ -309,6 +306,8 @@ pub mod band;
 pub mod boxes;
 #[path = "abi/columns.rs"]
 pub mod columns;
+#[path = "abi/copy.rs"]
+pub mod copy;
 #[path = "abi/direct3.rs"]
 pub mod direct3;
 #[path = "abi/fast.rs"]

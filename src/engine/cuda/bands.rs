@@ -158,7 +158,6 @@ mod tests {
 
     use super::*;
     use crate::engine::cuda::ABILITIES;
-    use crate::engine::cuda::abi::SPARE_ROWS;
     use crate::engine::cuda::launch::{Launches, Placed};
     use crate::engine::cuda::transfer::{HostPlane, Padding, direct};
     use crate::filter::plan::Plan;
@@ -267,7 +266,7 @@ mod tests {
                     let part = &parts[*index];
                     assert_eq!(tiles.start, done[*index], "{what}");
                     done[*index] = tiles.end;
-                    let rows = part.rows_of(tiles.end) + 2 + SPARE_ROWS;
+                    let rows = part.rows_of(tiles.end) + 2;
                     for &plane in part.planes() {
                         let (place, size) = (input.planes[plane], layout.planes[plane]);
                         let last = place.offset + (rows.min(size.rows) - 1) * place.stride;

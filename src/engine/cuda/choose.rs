@@ -1,27 +1,21 @@
 //! Which kernel computes a job of a plan.
 
+mod bilateral;
 mod matrix_units;
 
 use super::abi::{DIRECT3_SUM, Kernel, MAX_CHANNELS, Needs, boxes, direct3, slabs};
 use crate::filter::Layout;
 use crate::filter::fourier;
-use crate::filter::layout::{Channel, Role, Sample};
-use crate::filter::plan::{Action, Algorithm, Bilateral, Correlation, Job, Operation, Plan, Taps};
-use crate::filter::spec::{Border, Distance, Precision};
+use crate::filter::layout::Sample;
+use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Plan, Taps};
+use crate::filter::spec::{Border, Precision};
 use matrix_units::{
     by_bands, by_halves, by_matrices, by_rough_bands, by_split, channels_in_rows, is_three_of_four,
 };
 
 pub use matrix_units::{bands, samples};
 
-/// Of the kernels that look weights up.
-const LARGEST_TABLE_RADIUS: usize = 8;
-const LARGEST_WIDE_TABLE_RADIUS: usize = 16;
-/// Of the kernel that keeps joint channels apart.
-const LARGEST_JOINT_RADIUS: usize = 8;
-/// Tiles of 32 x 64 for those kernels, or of 64 by 64 or 32 of the one by levels, which are blocks: with fewer, three for each of the 132
-/// multiprocessors of an H200, some of these would have too little to do.
-const FEW_TILES: usize = 400;
+use bilateral::{by_levels, of_bilateral};
 
 /// How far `operation` reaches beyond the centre, horizontally and vertically.
 pub fn radius(operation: &Operation) -> (usize, usize) {
@@ -203,11 +197,15 @@ fn apart(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel> {
 
 /// Whether `kernel`, chosen for another job, can copy and fill the channels of `job`.
 pub fn carries(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
-    // What is done with a word is told by its place among two.
-    let as_words = kernel != Kernel::BoxU16 || job.group.channels.len() <= 2;
     (!kernel.takes_whole_rows() || is_in_rows(layout, job))
         && (!kernel.takes_three_of_four() || is_three_of_four(job))
-        && as_words
+        && takes_channels(kernel, layout, job)
+}
+
+/// Whether `kernel` takes as many channels as `job` has, where they lie together.
+fn takes_channels(kernel: Kernel, layout: &Layout, job: &Job) -> bool {
+    !job.group.is_packed(layout.sample.bytes())
+        || job.group.channels.len() <= kernel.most_channels()
 }
 
 /// Whether the channels of `job` lie in memory without gaps, together or each by itself, and what is
@@ -334,8 +332,7 @@ fn of_separable(layout: &Layout, job: &Job, capability: Capability) -> Kernel {
     };
     let special = match layout.sample {
         Sample::U8 => of_bytes(layout, job, capability),
-        _ if is_box(layout, job) => Some(Kernel::BoxU16),
-        _ => by_slabs(layout, job),
+        _ => by_box(layout, job, Kernel::BoxU16).or_else(|| by_slabs(layout, job)),
     };
     special.unwrap_or(general)
 }
@@ -358,38 +355,37 @@ fn of_bytes(layout: &Layout, job: &Job, capability: Capability) -> Option<Kernel
     {
         return Some(kernel);
     }
-    if is_box(layout, job) {
-        return Some(Kernel::BoxU8);
+    if let Some(kernel) = by_box(layout, job, Kernel::BoxU8) {
+        return Some(kernel);
     }
     let by_split = is_in_rows(layout, job).then(|| by_split(job, capability));
     by_split.flatten().or_else(|| by_slabs(layout, job))
 }
 
-/// Whether `job` takes the mean of a rectangle, and adds nothing to it, with a border of code values that does not repeat
-/// the picture, and there are kernels for as many samples and channels.
-fn is_box(layout: &Layout, job: &Job) -> bool {
-    let Operation::Correlate(kernel) = &job.operation else {
-        return false;
+/// `kernel`, which sums means up, if `job` takes the mean of a rectangle of no more samples than it takes, and adds nothing
+/// to it, with a border of code values that does not repeat the picture.
+fn by_box(layout: &Layout, job: &Job, kernel: Kernel) -> Option<Kernel> {
+    let Operation::Correlate(Correlation { taps, divisor }) = &job.operation else {
+        return None;
     };
-    let Some((across, down)) = kernel.taps.lines() else {
-        return false;
-    };
+    let (across, down) = taps.lines()?;
     let are_ones = |weights: &[f32]| weights.iter().all(|weight| *weight == 1.0);
     let adds_nothing = |action: &Action| match *action {
         Action::Filter { zero, offset, .. } => offset == zero && zero.fract() == 0.0,
         Action::Copy | Action::Fill(_) => true,
     };
     let samples = across.len() * down.len();
-    is_in_rows(layout, job)
-        && (layout.sample == Sample::U8 || job.group.channels.len() <= 2)
+    let can = is_in_rows(layout, job)
+        && takes_channels(kernel, layout, job)
         && are_ones(across)
         && are_ones(down)
-        && kernel.divisor == samples as f32
+        && *divisor == samples as f32
         && samples * (layout.max_code() as usize + 1) <= boxes::MOST_OF_ALL_SUMS
         && !job.premultiply
         && edge_is_code(layout, job)
         && job.border != Border::Wrap
-        && job.actions.iter().all(adds_nothing)
+        && job.actions.iter().all(adds_nothing);
+    can.then_some(kernel)
 }
 
 /// Whether kernels that go down slabs compute `job`, if it is small enough. They hold code values, of which those beyond
@@ -431,79 +427,6 @@ fn by_slabs(layout: &Layout, job: &Job) -> Option<Kernel> {
         (_, _, 0..=4) => Some(SeparableU16R4),
         (_, _, 5..=8) => Some(SeparableU16R8),
         (_, _, 9..=16) => Some(SeparableU16R16),
-        _ => None,
-    }
-}
-
-/// The fastest kernel that computes the bilateral `job`.
-fn of_bilateral(layout: &Layout, job: &Job, bilateral: &Bilateral) -> Kernel {
-    let filtered = || {
-        let channels = job.group.channels.iter().zip(&job.actions);
-        channels.filter(|(_, action)| matches!(action, Action::Filter { .. }))
-    };
-    let joint = |channel: &Channel| channel.role == Role::Colour;
-    let needs = Needs {
-        premultiplied: job.premultiply,
-        joint: filtered().any(|(channel, _)| joint(channel)),
-        ..Needs::default()
-    };
-    let radius = (bilateral.radius_x, bilateral.radius_y);
-    let all_joint = filtered().all(|(channel, _)| joint(channel));
-    // Tiles of code values, not of floats.
-    let codes = edge_is_code(layout, job);
-    let bytes = layout.sample == Sample::U8 && codes && !job.premultiply;
-    let tile = match (layout.sample, job.premultiply) {
-        (Sample::U8, false) => Kernel::BilateralTileU8,
-        (Sample::U8, true) => Kernel::BilateralPremultipliedU8,
-        (_, false) => Kernel::BilateralTileU16,
-        (_, true) => Kernel::BilateralPremultipliedU16,
-    };
-    let table = by_table(job, radius).filter(|_| bytes && !needs.joint);
-    let joint = match radius.0.max(radius.1) {
-        0..=LARGEST_JOINT_RADIUS => Kernel::BilateralJointU8,
-        _ => Kernel::BilateralJointWideU8,
-    };
-    let single = Kernel::BilateralSingleU16;
-    let words = layout.sample != Sample::U8 && !(needs.joint || needs.premultiplied);
-    if let Some(table) = table {
-        table
-    } else if bytes && all_joint && bilateral.distance == Distance::L1 && joint.fits(radius, needs)
-    {
-        joint
-    } else if words && single.fits(radius, needs) {
-        single
-    } else if tile.fits(radius, needs) && (codes || !(needs.joint || needs.premultiplied)) {
-        tile
-    } else if layout.sample == Sample::U8 {
-        Kernel::BilateralNaiveU8
-    } else {
-        Kernel::BilateralNaiveU16
-    }
-}
-
-/// The kernel that computes the bilateral `job` by levels, by the size of its picture.
-fn by_levels(layout: &Layout, job: &Job) -> Kernel {
-    use Kernel::*;
-    let of_height = |height| job.group.width.div_ceil(64) * job.group.height.div_ceil(height);
-    let (for_u8, for_u16) = match (of_height(64) < FEW_TILES, of_height(32) < FEW_TILES) {
-        (false, _) => (BilateralFastU8, BilateralFastU16),
-        (true, false) => (BilateralFastLowU8, BilateralFastLowU16),
-        (true, true) => (BilateralFastLowestU8, BilateralFastLowestU16),
-    };
-    match layout.sample {
-        Sample::U8 => for_u8,
-        _ => for_u16,
-    }
-}
-
-/// The kernel that looks weights up for pictures as large as `job`'s.
-fn by_table(job: &Job, radius: (usize, usize)) -> Option<Kernel> {
-    let tiles = job.group.width.div_ceil(32) * job.group.height.div_ceil(64);
-    match (radius.0.max(radius.1), tiles < FEW_TILES) {
-        (0..=LARGEST_TABLE_RADIUS, false) => Some(Kernel::BilateralTableU8),
-        (0..=LARGEST_TABLE_RADIUS, true) => Some(Kernel::BilateralTableSmallU8),
-        (0..=LARGEST_WIDE_TABLE_RADIUS, false) => Some(Kernel::BilateralWideTableU8),
-        (0..=LARGEST_WIDE_TABLE_RADIUS, true) => Some(Kernel::BilateralWideTableSmallU8),
         _ => None,
     }
 }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::abi::band::Samples;
 use super::abi::{
-    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT,
-    SPARE_ROWS, Weights,
+    self, Form, Kernel, LINEAR_WEIGHTS, MAX_CHANNELS, MAX_JOBS, MAX_RADIUS, ROW_ALIGNMENT, Weights,
 };
 use super::api::CUdeviceptr;
 use super::choose::{self, Capability};
@@ -20,11 +20,14 @@ use crate::filter::spec::{Border, Precision};
 
 mod jobs;
 mod parameter;
+mod parts;
 
 use self::parameter::{
     Kernels, Parameter, add_chroma, add_digits, bilateral_parameter, check_window,
     convolve_parameter, fast_parameter, halves, matrices, put_by_columns, spectrum, split,
 };
+
+pub use self::parts::Part;
 
 /// A frame in device memory.
 #[derive(Clone, Copy)]
@@ -40,7 +43,34 @@ pub struct Launches {
     /// Of all steps, one behind the other, as they lie in device memory: the bits of floats, or words
     /// of matrices.
     weights: Vec<u32>,
-    capability: Capability,
+}
+
+/// What was found of a job beforehand.
+struct Chosen {
+    kernel: Kernel,
+    samples: Samples,
+    sums_are_whole: bool,
+}
+
+impl Chosen {
+    fn new(plan: &Plan, job: &Job, capability: Capability) -> Result<Chosen, String> {
+        let kernel = choose::of(plan, job, capability).ok_or_else(|| {
+            let algorithm = plan.algorithm;
+            format!("the GPU has no {algorithm:?} algorithm for this kernel")
+        })?;
+        Ok(Chosen {
+            kernel,
+            samples: choose::samples(&plan.layout, job),
+            sums_are_whole: job.sums_are_whole(plan.layout.max_code()),
+        })
+    }
+
+    /// Whether a launch for jobs of which this is one takes `other`, too, if both have one operation.
+    fn includes(&self, other: &Chosen) -> bool {
+        self.kernel == other.kernel
+            && self.sums_are_whole == other.sums_are_whole
+            && (self.kernel.weights() != Weights::Bands || self.samples.include(other.samples))
+    }
 }
 
 /// Jobs with one operation, or with two that one launch computes.
@@ -64,39 +94,6 @@ enum Extent<'a> {
     Tiles(&'a abi::Job, Range<u32>),
 }
 
-/// A job of a frame that can be computed in bands, from its first row to its last.
-pub struct Part {
-    step: usize,
-    job: abi::Job,
-    /// The planes of its channels.
-    planes: Vec<usize>,
-    tile_height: usize,
-    /// Rows beyond an output's own that are read.
-    reach: usize,
-}
-
-impl Part {
-    /// The planes of its channels, ascending.
-    pub fn planes(&self) -> &[usize] {
-        &self.planes
-    }
-
-    /// The tiles that can be computed from the first rows of each plane that `there` counts.
-    pub fn tiles_ready(&self, there: &[usize]) -> u32 {
-        let height = self.job.height as usize;
-        let rows = self.planes.iter().map(|&plane| there[plane]).min();
-        match rows.unwrap_or(height) {
-            rows if rows >= height => height.div_ceil(self.tile_height) as u32,
-            rows => (rows.saturating_sub(self.reach) / self.tile_height) as u32,
-        }
-    }
-
-    /// The rows that `tiles` tiles cover.
-    pub fn rows_of(&self, tiles: u32) -> usize {
-        (tiles as usize * self.tile_height).min(self.job.height as usize)
-    }
-}
-
 impl Launches {
     /// Those for a device of `capability`.
     ///
@@ -108,7 +105,6 @@ impl Launches {
             plan: plan.clone(),
             steps: Vec::new(),
             weights: Vec::new(),
-            capability,
         };
         let unfiltered = |job: &Job| job.operation == Operation::None;
         if let Some(kernel) =
@@ -126,22 +122,19 @@ impl Launches {
             }
             return Ok(made);
         }
+        let chosen = (plan.jobs.iter()).map(|job| Chosen::new(plan, job, capability));
+        let chosen = chosen.collect::<Result<Vec<Chosen>, String>>()?;
         for (index, job) in plan.jobs.iter().enumerate().filter(|(_, j)| !unfiltered(j)) {
-            let kernel = made.kernel_of(job)?;
-            let is_whole = |job: &Job| job.sums_are_whole(plan.layout.max_code());
-            let samples = |job| choose::samples(&plan.layout, job);
             let same = made.steps.iter_mut().find(|step| {
-                let is_of_step = |index: usize| {
-                    let other = &plan.jobs[index];
+                let is_of_step = |of_step: usize| {
+                    let other = &plan.jobs[of_step];
                     other.operation == job.operation
                         && other.border == job.border
-                        && is_whole(other) == is_whole(job)
-                        && choose::of(plan, other, capability) == Some(kernel)
-                        && (step.kernel.weights() != Weights::Bands
-                            || samples(other).include(samples(job)))
+                        && chosen[of_step].includes(&chosen[index])
                 };
                 is_of_step(step.jobs[0]) || step.second.is_some_and(is_of_step)
             });
+            let kernel = chosen[index].kernel;
             if let Some(step) = same {
                 step.jobs.push(index);
             } else if !made.join_step(index, job, kernel) {
@@ -153,17 +146,10 @@ impl Launches {
             let takes = |step: &&mut Step| choose::carries(step.kernel, &plan.layout, job);
             match made.steps.iter_mut().find(takes) {
                 Some(step) => step.jobs.push(index),
-                None => made.add_step(index, job, made.kernel_of(job)?)?,
+                None => made.add_step(index, job, chosen[index].kernel)?,
             }
         }
         Ok(made)
-    }
-
-    fn kernel_of(&self, job: &Job) -> Result<Kernel, String> {
-        choose::of(&self.plan, job, self.capability).ok_or_else(|| {
-            let algorithm = self.plan.algorithm;
-            format!("the GPU has no {algorithm:?} algorithm for this kernel")
-        })
     }
 
     /// Adds `job`, for which `kernel` was chosen, to a step with another operation, if there is one that a kernel computes
@@ -347,59 +333,6 @@ impl Launches {
             }
         }
         Ok(())
-    }
-
-    /// Whether frames can be computed in bands: not where the first rows need the last.
-    pub fn suit_bands(&self) -> bool {
-        (self.plan.jobs.iter()).all(|job| job.border != Border::Wrap)
-    }
-
-    /// The frame's jobs, each of which can be computed in bands where the launches
-    /// [suit](Self::suit_bands) them.
-    pub fn parts(&self, input: Placed, output: Placed) -> Vec<Part> {
-        let mut parts = Vec::new();
-        for (index, step) in self.steps.iter().enumerate() {
-            for &job in step.described_jobs() {
-                let job = &self.plan.jobs[job];
-                let channels = job.group.channels.iter();
-                let mut planes: Vec<usize> = channels.map(|channel| channel.plane).collect();
-                planes.sort_unstable();
-                planes.dedup();
-                for job in step.cut(self.job(step, job, input, output, (0, 1))) {
-                    parts.push(Part {
-                        step: index,
-                        tile_height: step.kernel.tile_height(&job, step.radius) as usize,
-                        job,
-                        planes: planes.clone(),
-                        reach: step.radius.1 + SPARE_ROWS,
-                    });
-                }
-            }
-        }
-        parts
-    }
-
-    /// Launches `tiles` of `part`.
-    ///
-    /// # Safety
-    /// As [`Launches::enqueue`], where of the input only the rows need be there that the tiles are
-    /// computed from, and only the rows of the tiles are written.
-    ///
-    /// # Errors
-    /// As the driver's, also those of earlier work.
-    pub unsafe fn enqueue_tiles(
-        &self,
-        current: &Current,
-        stream: &Stream,
-        functions: &[Function],
-        (part, tiles): (&Part, Range<u32>),
-        weights: CUdeviceptr,
-    ) -> Result<(), CudaError> {
-        let step = &self.steps[part.step];
-        let at = weights + (step.first_weight * size_of::<u32>()) as u64;
-        let extent = Extent::Tiles(&part.job, tiles);
-        // SAFETY: passed on to the caller.
-        unsafe { step.launch(current, stream, functions[part.step], extent, at) }
     }
 }
 

@@ -14,6 +14,7 @@ use super::CudaEngine;
 use super::abi::Module;
 use super::context::{Current, DeviceMemory, Event, Rows, Stream};
 use super::error::CudaError;
+use super::floor;
 use super::launch::Placed;
 use super::module;
 use super::pinned::Block;
@@ -92,7 +93,11 @@ pub enum Caches {
 
 impl Caches {
     /// Device memories of `bytes` each, for one call after the other.
-    fn sets(self, current: &Current, bytes: usize) -> Result<Vec<DeviceMemory>, CudaError> {
+    pub(super) fn sets(
+        self,
+        current: &Current,
+        bytes: usize,
+    ) -> Result<Vec<DeviceMemory>, CudaError> {
         match self {
             Caches::Cold => sets(current, bytes),
             Caches::Warm => Ok(vec![current.memory(bytes)?]),
@@ -351,19 +356,23 @@ impl CudaEngine {
         Some(SCHEDULERS * processors * kilohertz * 1e3)
     }
 
-    /// What a copy of `bytes` from device memory to device memory takes, with such `caches`.
+    /// What the kernel that [is timed](Self::time_device_copy) makes of `bytes`: a copy.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn copy_on_device(&self, bytes: &[u8]) -> Result<Vec<u8>, EngineError> {
+        let current = self.shared.context.enter()?;
+        Ok(floor::copied(&current, bytes)?)
+    }
+
+    /// What a copy of `bytes` from device memory to device memory takes with such `caches`, by the driver or by a kernel,
+    /// whichever is faster.
     ///
     /// # Errors
     /// When the device fails.
     pub fn time_device_copy(&self, caches: Caches, bytes: usize) -> Result<Duration, EngineError> {
         let current = self.shared.context.enter()?;
-        let (from, to) = (caches.sets(&current, bytes)?, caches.sets(&current, bytes)?);
-        let bench = Bench::new(&current, Effort::Thorough)?;
-        let time = bench.time(|_, number| {
-            let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
-            bench.copy(place(&to), place(&from), bytes)
-        })?;
-        Ok(time)
+        Ok(floor::floor(&current, caches, bytes, Effort::Thorough)?)
     }
 
     /// What copies of `bytes` between pinned host memory and device memory take.

@@ -14,6 +14,7 @@ mod context;
 pub mod doctor;
 pub mod driver;
 mod error;
+mod floor;
 pub mod ladder;
 mod launch;
 pub mod measure;

@@ -39,7 +39,7 @@ pub struct Measured {
     pub transfer: Option<Transfer>,
     /// Read from memory and written to it, every byte once for each kernel of the step.
     pub bytes: usize,
-    /// What a copy takes that moves as many bytes in the same memory.
+    /// What a copy takes that moves as many bytes in the same memory, the fastest of those tried.
     pub floor: Duration,
     /// Pictures, tables and what lies between kernels.
     pub memory_bytes: usize,

@@ -164,7 +164,7 @@ fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// `kernel/KERNEL/METHOD/FORMAT/WxH`, with a copy on the device as the floor.
+/// `kernel/KERNEL/METHOD/FORMAT/WxH`, with a copy on the device as the floor: the faster of the driver's and a kernel's.
 fn kernels(engine: &CudaEngine, figures: &mut Figures) {
     for (format, width, height) in [
         ("GRAY8", 640, 480),

@@ -15,6 +15,7 @@ use gstcudaconv::engine::ladder::{Job, Ladder, MaybeGpu, Row, climb};
 use crate::input::TestClip;
 use crate::{Exit, Failure, args, console, output};
 
+// Paragraphs are wrapped where they are shown; lines of the list have at most 79 characters, so that they are not.
 const LADDER_HELP: &str = "\
 Takes the steps of the tutorials, from plain code on one thread to what a GPU can do, for two filters: \
 3x3 weights over float32, and the bilateral of radius 7 over 8-bit grey. Every step is computed on this \
@@ -22,12 +23,18 @@ machine, and told with
 
   time       of the filter alone, the median; on the GPU by its own clock
   speed-up   over the first step
-  + copies   the upload before and the download after it, pinned, and the speed-up with both
+  + copies   the upload before and the download after it, pinned, and the
+             speed-up with both
   moved      bytes to and from memory, as a rate too
-  x copy     how many times as long as a bare copy of as many bytes, measured in the same run
-  memory     of pictures and tables; shared: of a block; occup.: the share of a multiprocessor's threads
-             that fit at once
-  PSNR       of the result against float64 (for 8 bits, rounded), = where every pixel is equal
+  x copy     how many times as long as a bare copy of as many bytes, measured
+             in the same run; on the GPU the driver's copy or a kernel's,
+             whichever is faster
+  memory     of pictures and tables
+  shared     memory of each block of threads
+  occup.     occupancy: the threads that fit on a multiprocessor, as a share
+             of those that it has room for
+  PSNR       of the result against float64 (for 8 bits, rounded); = where every
+             pixel is equal
 
 Pictures go round, up to 64 of them, so that they are as cold as the frames of a stream. Steps that this machine cannot take say why, in a line.";
 

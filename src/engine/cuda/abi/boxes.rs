@@ -7,6 +7,9 @@ const STRIP: usize = 256;
 const PIXELS: usize = 8;
 /// Warps of a block, one below the other.
 const WARPS: u32 = 4;
+/// Rows above and below those that a window needs that a warp may read before its first row, as it takes eight at a time of
+/// them where it computes four.
+pub const SPARE_ROWS: usize = 3;
 /// The most that samples of a window times all values that a code can have may be, as `kernels/box.cu` says why.
 pub const MOST_OF_ALL_SUMS: usize = 1 << 23;
 

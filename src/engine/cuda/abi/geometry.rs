@@ -1,7 +1,7 @@
 //! The geometry of launches: tiles, shared memory, grids.
 
-use super::kernels::Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use super::kernels::Rows::{Below, First, Rings, Slabs, Staged, Strips};
+use super::kernels::description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
+use super::kernels::description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
 use super::{
     Frame, Job, Kernel, MAX_JOBS, MAX_RADIUS, action, band, boxes, fourier, halves, line_length,
     packed, slabs, wide,
@@ -40,7 +40,7 @@ impl Needs {
     pub fn of(jobs: &[Job]) -> Needs {
         Needs {
             premultiplied: jobs.iter().any(|job| job.alpha >= 0),
-            joint: jobs.iter().any(|job| job.joint != 0),
+            joint: jobs.iter().any(|job| job.joint_or_filter != 0),
             others: (jobs.iter().map(others)).max().unwrap_or(0),
         }
     }
@@ -57,7 +57,7 @@ fn others(job: &Job) -> usize {
 }
 
 /// Of an H200: the heights of tiles are for it.
-const MULTIPROCESSORS: u32 = 132;
+pub(super) const MULTIPROCESSORS: u32 = 132;
 /// Shared memory that every device grants a block without being asked, static and dynamic.
 const SHARED_BYTES: usize = 48 * 1024;
 
@@ -222,7 +222,7 @@ impl Kernel {
                 ))
             }
             Staged(blocks) => Some(halves::tile_height(&columns(), &heights(), slots(blocks))),
-            Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), slots(blocks))),
+            Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), blocks)),
             Rings(blocks) => {
                 let filtered = |job: &Job| {
                     let channels = &job.channels[..job.channel_count as usize];
@@ -240,6 +240,18 @@ impl Kernel {
     /// beyond the centre, horizontally and vertically.
     pub fn fits(self, radius: (usize, usize), needs: Needs) -> bool {
         self.rows(&[], radius, needs).is_some()
+    }
+
+    /// Rows of the input above and below a tile that may be read for a filter that reaches `radius` rows: more than these,
+    /// for what is thrown away, by kernels that go by groups of rows or by the largest filter that they take. They are
+    /// there, or are none of the picture.
+    pub fn rows_beside(self, radius: usize) -> usize {
+        match self.describe().rows {
+            // Those of a tile and above and below it are whole slabs.
+            Slabs(_) => (2 * radius).next_multiple_of(slabs::ROWS) - radius,
+            Strips(_) => radius + boxes::SPARE_ROWS,
+            First(_) | Below | Staged(_) | Rings(_) => radius.max(self.least_halo()),
+        }
     }
 
     /// Rows of a tile in a launch of `job` alone.

@@ -51,49 +51,6 @@ pub enum Form {
     Scaled(usize),
 }
 
-/// Samples across a tile.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Across {
-    Samples(u32),
-    /// As many as make 128 samples with the interleaved channels of a packed job, 96 for three.
-    PackedSamples,
-    /// This many samples of a row of a packed job, all its channels counted, or of one channel.
-    OfRow(u32),
-    /// What is right of a transformed rectangle.
-    Right,
-    /// What [a strip](super::boxes::columns) has sums of.
-    Strip,
-}
-
-/// Rows of a tile. Of kernels that walk down tiles of any height it is what keeps a device busy that has room for so
-/// many of their blocks on each multiprocessor.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Rows {
-    /// The first of these for which there is room in shared memory.
-    First(&'static [u32]),
-    /// What is below of a transformed rectangle.
-    Below,
-    /// Those that [sum means up](super::boxes::tile_height).
-    Strips(u32),
-    /// Those that [stage rows](super::halves::tile_height) for the matrix units.
-    Staged(u32),
-    /// Those that [go down slabs](super::slabs::tile_height).
-    Slabs(u32),
-    /// The same with slabs of [32 rows](super::wide::tile_height).
-    Rings(u32),
-}
-
-pub(super) struct Description {
-    name: &'static str,
-    module: Module,
-    parameter: Parameter,
-    weights: Weights,
-    /// Threads of a block.
-    pub threads: u32,
-    pub across: Across,
-    pub rows: Rows,
-}
-
 macro_rules! modules {
     ($($module:ident = $name:literal,)*) => {
         /// What the driver compiles and loads at once: a PTX file. As small as can be, so that a
@@ -194,7 +151,7 @@ impl Module {
 
 macro_rules! kernels {
     ($($(#[$doc:meta])* $kernel:ident = $name:literal, $module:ident, $parameter:ident,
-       $weights:ident, $threads:literal, $across:expr, $rows:expr;)*) => {
+       $weights:ident, $threads:literal, $across:expr, $rows:expr $(, $particular:expr)*;)*) => {
         /// A kernel, as a function of a module.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kernel {
@@ -214,6 +171,7 @@ macro_rules! kernels {
                         threads: $threads,
                         across: $across,
                         rows: $rows,
+                        particulars: &[$($particular),*],
                     },)*
                 }
             }
@@ -221,10 +179,15 @@ macro_rules! kernels {
     };
 }
 
-use Across::{OfRow, PackedSamples, Right, Samples, Strip};
-use Rows::{Below, First, Rings, Slabs, Staged, Strips};
+#[path = "description.rs"]
+pub(super) mod description;
 
-// Name, module, parameter, weights, threads, samples across a tile, rows of a tile.
+use description::Across::{OfRow, PackedSamples, Right, Samples, Strip};
+use description::Description;
+use description::Particular::{self, Channels, Halo};
+use description::Rows::{Below, First, Rings, Slabs, Staged, Strips};
+
+// Name, module, parameter, weights, threads, samples across a tile, rows of a tile, and what holds for few alone.
 #[rustfmt::skip]
 kernels! {
     /// Up to 3 x 3 whole weights whose magnitudes sum to 16 at most, two samples an instruction:
@@ -260,10 +223,10 @@ kernels! {
     ConvolveMatrixNearU8 = "convolve_matrix_near_u8", ConvolveMatrixNearU8, Convolve, Bands, 128, Samples(128), First(&[32]);
     /// The same function with weights rounded to two digits.
     ConvolveMatrixRoughU8 = "convolve_matrix_near_u8", ConvolveMatrixNearU8, Convolve, Bands, 128, Samples(128), First(&[32]);
-    /// As the first, of up to two channels that are packed.
-    ConvolveMatrixU16 = "convolve_matrix_u16", ConvolveMatrixU16, Convolve, Bands, 128, Samples(128), First(&[32]);
+    /// As the first, of samples of 16 bits.
+    ConvolveMatrixU16 = "convolve_matrix_u16", ConvolveMatrixU16, Convolve, Bands, 128, Samples(128), First(&[32]), Channels(2);
     /// The same function with other weights, divisors and offsets.
-    ConvolveMatrixNearU16 = "convolve_matrix_u16", ConvolveMatrixU16, Convolve, Bands, 128, Samples(128), First(&[32]);
+    ConvolveMatrixNearU16 = "convolve_matrix_u16", ConvolveMatrixU16, Convolve, Bands, 128, Samples(128), First(&[32]), Channels(2);
     /// By Fourier transforms, not canonical: one kernel of a radius up to 24, without premultiplication; a tile is
     /// what is right of a rectangle.
     ConvolveFft = "convolve_fft", ConvolveFft, Convolve, Spectrum, 256, Right, Below;
@@ -314,8 +277,8 @@ kernels! {
     /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
     /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
     BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, Strips(5);
-    /// The same of up to two channels, and of no more samples than [rounding](super::boxes::MOST_OF_ALL_SUMS) leaves alone.
-    BoxU16 = "box_u16", BoxU16, Convolve, Inline, 128, Strip, Strips(3);
+    /// The same of no more samples than [rounding](super::boxes::MOST_OF_ALL_SUMS) leaves alone.
+    BoxU16 = "box_u16", BoxU16, Convolve, Inline, 128, Strip, Strips(3), Channels(2);
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
     SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4);
@@ -339,20 +302,21 @@ kernels! {
     BilateralPremultipliedU8 = "bilateral_premultiplied_u8", BilateralPremultipliedU8, Bilateral, Device, 256, Samples(32), First(&[32, 16]);
     BilateralPremultipliedU16 = "bilateral_premultiplied_u16", BilateralPremultipliedU16, Bilateral, Device, 256, Samples(32), First(&[32, 16]);
     /// Weights by a table: radius up to 8, channels with a weight of their own, without
-    /// premultiplication; what lies beyond the edge is a code value.
-    BilateralTableU8 = "bilateral_table_u8", BilateralTableU8, Bilateral, Inline, 256, Samples(32), First(&[64]);
+    /// premultiplication; what lies beyond the edge is a code value. Its threads read as many samples each, which are
+    /// six rows more than there are to a tile.
+    BilateralTableU8 = "bilateral_table_u8", BilateralTableU8, Bilateral, Inline, 256, Samples(32), First(&[64]), Halo(14);
     /// The same in smaller blocks, for pictures that have few of the others.
-    BilateralTableSmallU8 = "bilateral_table_small_u8", BilateralTableSmallU8, Bilateral, Inline, 128, Samples(32), First(&[16]);
+    BilateralTableSmallU8 = "bilateral_table_small_u8", BilateralTableSmallU8, Bilateral, Inline, 128, Samples(32), First(&[16]), Halo(8);
     /// The same as both, radius up to 16.
-    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 128, Samples(32), First(&[32]);
-    BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), First(&[16]);
+    BilateralWideTableU8 = "bilateral_wide_table_u8", BilateralWideTableU8, Bilateral, Device, 128, Samples(32), First(&[32]), Halo(16);
+    BilateralWideTableSmallU8 = "bilateral_wide_table_small_u8", BilateralWideTableSmallU8, Bilateral, Device, 128, Samples(32), First(&[16]), Halo(16);
     /// Three packed differences at once: radius up to 8, joint channels alone, by the L1 distance, without
     /// premultiplication; what lies beyond the edge is a code value.
-    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Columns, 128, Samples(32), First(&[28]);
+    BilateralJointU8 = "bilateral_joint_u8", BilateralJointU8, Bilateral, Columns, 128, Samples(32), First(&[28]), Halo(8);
     /// The same of any radius for whose tile there is room.
     BilateralJointWideU8 = "bilateral_joint_wide_u8", BilateralJointWideU8, Bilateral, Device, 128, Samples(32), First(&[16]);
     /// Channels with a weight of their own, without premultiplication, of any radius for whose tile there is room.
-    BilateralSingleU16 = "bilateral_single_u16", BilateralSingleU16, Bilateral, Device, 128, Samples(32), First(&[16]);
+    BilateralSingleU16 = "bilateral_single_u16", BilateralSingleU16, Bilateral, Device, 128, Samples(32), First(&[16]), Halo(8);
     /// By weighted levels: channels with a weight of their own, without premultiplication, whole
     /// rectangles for which there is room.
     BilateralFastU8 = "bilateral_fast", BilateralFast, Fast, Inline, 256, Samples(64), First(&[64, 32, 16]);
@@ -384,6 +348,26 @@ impl Kernel {
     /// Where it reads its weights.
     pub fn weights(self) -> Weights {
         self.describe().weights
+    }
+
+    /// Most channels of a packed job.
+    pub fn most_channels(self) -> usize {
+        let most = |particular: &Particular| match *particular {
+            Channels(most) => Some(most),
+            Halo(_) => None,
+        };
+        let mut particulars = self.describe().particulars.iter();
+        particulars.find_map(most).unwrap_or(super::MAX_CHANNELS)
+    }
+
+    /// Rows above and below a tile that may be read, however few the filter needs.
+    pub(super) fn least_halo(self) -> usize {
+        let rows = |particular: &Particular| match *particular {
+            Halo(rows) => Some(rows),
+            Channels(_) => None,
+        };
+        let mut particulars = self.describe().particulars.iter();
+        particulars.find_map(rows).unwrap_or(0)
     }
 
     /// How many weights it takes; filters of fewer are filled up with zeros.

@@ -1,5 +1,6 @@
 //! The interface against its header, and the geometry of launches.
 
+use super::copy::CopyLaunch;
 use super::*;
 use std::mem::{offset_of, size_of};
 
@@ -53,6 +54,7 @@ fn structures_are_laid_out_as_the_header_asserts() {
     same!(Direct3Plane, offset);
     same!(Direct3Launch, planes);
     same!(FastLaunch, weights);
+    same!(CopyLaunch, bytes);
     assert_eq!(defined("TRANSPARENT"), TRANSPARENT);
     // All parameters of a kernel together.
     assert!(size_of::<BilateralLaunch>().max(size_of::<ConvolveLaunch>()) <= 4096);
@@ -107,7 +109,7 @@ fn members_stand_in_the_order_of_the_header() {
         width,
         height,
         packed,
-        joint,
+        joint_or_filter,
         alpha,
         first_tile_row,
         tiles_across
@@ -177,6 +179,11 @@ fn members_stand_in_the_order_of_the_header() {
         weights,
         planes
     });
+    same!(CopyLaunch {
+        input,
+        output,
+        bytes
+    });
     same!(FastLaunch {
         frame,
         radius_x,
@@ -214,9 +221,10 @@ fn constants_are_those_of_the_header() {
     assert_eq!(defined("LINEAR_WEIGHTS"), LINEAR_WEIGHTS);
     assert_eq!(defined("CHROMA_WEIGHTS"), slabs::CHROMA_WEIGHTS);
     assert_eq!(defined("MAX_RADIUS"), MAX_RADIUS);
-    assert_eq!(defined("SPARE_ROWS"), SPARE_ROWS);
     assert_eq!(defined("DIRECT3_SUM"), DIRECT3_SUM);
     assert_eq!(defined("FAST_TAPS"), FAST_TAPS);
+    assert_eq!(defined("COPY_PIECE"), copy::PIECE as usize);
+    assert_eq!(defined("COPY_PIECES"), copy::PIECES as usize);
     for (name, value) in [
         ("COPY", action::COPY),
         ("FILL", action::FILL),
@@ -304,6 +312,36 @@ fn kernels_that_take_filters_of_jobs_stand_in_for_those_with_fewer_taps() {
 }
 
 #[test]
+fn what_kernels_read_beside_a_tile_is_what_the_filter_needs_or_a_little_more() {
+    use Kernel::*;
+    for (kernel, radius, rows) in [
+        (ConvolveTileU8, 5, 5),
+        (SeparableWideU8, 17, 17),
+        (SeparableMatrixU8, 3, 3),
+        (SeparableU8R2, 2, 14),
+        (SeparableU8R7, 7, 9),
+        (SeparableU16R16, 16, 16),
+        (BoxU8, 2, 5),
+        (BilateralTableU8, 7, 14),
+        (BilateralWideTableU8, 9, 16),
+        (BilateralJointU8, 7, 8),
+        (BilateralSingleU16, 32, 32),
+    ] {
+        assert_eq!(kernel.rows_beside(radius), rows, "{kernel:?}");
+    }
+}
+
+#[test]
+fn kernels_of_two_bytes_that_take_words_take_two_channels() {
+    for kernel in Kernel::ALL {
+        use Kernel::*;
+        let of_two = matches!(kernel, BoxU16 | ConvolveMatrixU16 | ConvolveMatrixNearU16);
+        let most = if of_two { 2 } else { MAX_CHANNELS };
+        assert_eq!(kernel.most_channels(), most, "{kernel:?}");
+    }
+}
+
+#[test]
 fn tiles_cover_every_job_once() {
     for kernel in Kernel::ALL {
         for sizes in [
@@ -333,7 +371,7 @@ fn launches_are_within_what_every_device_grants() {
     let plain = frame(&[(16384, 16384); MAX_JOBS]);
     let mut several = plain;
     for job in &mut several.jobs {
-        (job.joint, job.alpha) = (1, 0);
+        (job.joint_or_filter, job.alpha) = (1, 0);
     }
     for kernel in Kernel::ALL {
         for (mut frame, radius) in (0..=MAX_RADIUS).flat_map(|r| [(plain, r), (several, r)]) {

@@ -5,7 +5,7 @@ use crate::engine::cuda::abi::halves::{self, MOST_GAIN};
 use crate::engine::cuda::abi::matrix::{self, MATRIX_SUM};
 use crate::engine::cuda::abi::split::Split;
 use crate::engine::cuda::abi::{Kernel, MAX_CHANNELS, Needs};
-use crate::engine::cuda::choose::{Capability, edge_is_code, is_in_rows, radius};
+use crate::engine::cuda::choose::{Capability, edge_is_code, is_in_rows, radius, takes_channels};
 use crate::filter::Layout;
 use crate::filter::layout::Sample;
 use crate::filter::plan::{Action, Algorithm, Correlation, Job, Operation, Taps};
@@ -148,8 +148,7 @@ fn one_of_bands(
     let Operation::Correlate(kernel) = &job.operation else {
         return None;
     };
-    let bytes = layout.sample.bytes();
-    let packed = job.group.is_packed(bytes);
+    let packed = job.group.is_packed(layout.sample.bytes());
     let filtered = || {
         job.actions.iter().filter_map(|action| match *action {
             Action::Filter { zero, offset, .. } => Some((zero, offset)),
@@ -164,7 +163,6 @@ fn one_of_bands(
         ..Needs::default()
     };
     let can = is_in_rows(layout, job)
-        && (!packed || job.group.channels.len() * bytes <= 4)
         && !job.premultiply
         && edge_is_code(layout, job)
         && filtered().all(|(zero, _)| zero.fract() == 0.0);
@@ -181,6 +179,7 @@ fn one_of_bands(
     kernels.find(|&by_bands| {
         capability >= by_bands.module().needed_capability()
             && by_bands.fits(radius(&job.operation), needs)
+            && takes_channels(by_bands, layout, job)
             && takes(by_bands)
             && bands(by_bands, kernel, samples).is_some()
     })

@@ -14,10 +14,11 @@ use self::module::Loaded;
 use self::setup::Setup;
 use super::abi::Extent;
 use super::abi::ladder::{Kernel, Module, Sample};
-use super::context::{Current, DeviceMemory};
+use super::context::Current;
 use super::driver::DriverError;
 use super::error::CudaError;
-use super::measure::{Bench, Caches, Effort, Picture, run_of, sets};
+use super::floor;
+use super::measure::{Bench, Caches, Effort, Picture, run_of};
 use super::pinned::Block;
 use super::{ABILITIES, CudaEngine};
 use crate::engine::ladder::cpu::{frame, plan, rows};
@@ -187,17 +188,12 @@ impl Gpu {
         loaded.clone()
     }
 
-    /// What a copy of `bytes` from device memory to device memory takes.
+    /// What a copy of `bytes` from device memory to device memory takes at least.
     fn floor(&self, current: &Current, bytes: usize) -> Result<Duration, CudaError> {
         if let Some(floor) = self.floors.borrow().get(&bytes) {
             return Ok(*floor);
         }
-        let (from, to) = (sets(current, bytes)?, sets(current, bytes)?);
-        let bench = Bench::new(current, Effort::Brief)?;
-        let floor = bench.time(|_, number| {
-            let place = |sets: &[DeviceMemory]| sets[number % sets.len()].start();
-            bench.copy(place(&to), place(&from), bytes)
-        })?;
+        let floor = floor::floor(current, Caches::Cold, bytes, Effort::Brief)?;
         self.floors.borrow_mut().insert(bytes, floor);
         Ok(floor)
     }

@@ -127,7 +127,7 @@ mod tests {
         let bytes = size_of::<crate::engine::cuda::abi::ladder::LadderLaunch>();
         for kernel in Kernel::ALL {
             let name = kernel.name();
-            let entry = format!(".entry {name}(\n.param .align 8 .b8 {name}_param_0[{bytes}]\n)");
+            let entry = format!(".entry {name}(\n.param .align 8 .b8 launch[{bytes}]\n)");
             assert!(ptx(kernel.module()).contains(&entry), "{entry}");
         }
     }

@@ -43,7 +43,7 @@ impl Launches {
         let is_bilateral = matches!(job.operation, Operation::Bilateral(_));
         let is_second = |second: usize| self.plan.jobs[second].operation == job.operation;
         let mut made = abi::Job {
-            joint: step.second.is_some_and(is_second).into(),
+            joint_or_filter: step.second.is_some_and(is_second).into(),
             channel_count: order.len() as u32,
             width: group.width as u32,
             height: ((group.height + fields - 1 - field) / fields) as u32,
@@ -56,7 +56,7 @@ impl Launches {
             made.channels[place] = channel_of(channel, action, input, output, (field, fields));
             let is_filtered = matches!(action, Action::Filter { .. });
             if is_bilateral && is_filtered && channel.role == Role::Colour {
-                made.joint |= 1 << place;
+                made.joint_or_filter |= 1 << place;
             }
             if job.premultiply && is_filtered && channel.role == Role::Alpha {
                 made.alpha = place as i32;

@@ -164,7 +164,7 @@ fn luma_and_chroma_with_weights_of_their_own_share_a_launch() {
         };
         assert_eq!(launches.steps[0].radius, (side / 2, side / 2));
         let jobs = jobs(&launches, true);
-        let which: Vec<u32> = jobs.iter().map(|job| job.joint).collect();
+        let which: Vec<u32> = jobs.iter().map(|job| job.joint_or_filter).collect();
         let expected = match format {
             Format::Nv12 | Format::P01010le => vec![0, 0, 1, 1],
             _ => vec![0, 0, 1, 1, 1, 1],
@@ -261,7 +261,7 @@ fn packed_channels_stand_in_the_order_of_their_addresses() {
     )[0];
     let places: Vec<u64> = job.channels.iter().map(|channel| channel.input).collect();
     assert_eq!(places, [1000, 1001, 1002, 1003]);
-    assert_eq!((job.packed, job.alpha, job.joint), (1, 0, 0b1110));
+    assert_eq!((job.packed, job.alpha, job.joint_or_filter), (1, 0, 0b1110));
     // Luma of packed 4:2:2 has other samples between its own.
     let luma = jobs(
         &launches(gst_video::VideoFormat::Yuy2, &spec(Preset::Bilateral)),

@@ -21,11 +21,13 @@ fn methods_are_chosen_or_refused_with_those_that_can() {
     );
     assert_eq!(
         refusal(&with(Kernel::Bilateral, Method::Separable)),
-        "method=separable cannot compute kernel=bilateral on the CPU; possible are auto, naive"
+        "method=separable cannot compute kernel=bilateral on the CPU: it is for convolutions, while the weights of \
+         a bilateral follow the picture; possible are auto, naive"
     );
     assert_eq!(
         refusal(&with(Kernel::SobelX, Method::Tile)),
-        "method=tile cannot compute kernel=sobel-x on the CPU; possible are auto, separable, naive"
+        "method=tile cannot compute kernel=sobel-x on the CPU: it is for GPUs, in whose shared memory the tiles are \
+         held; possible are auto, separable, naive"
     );
 }
 
@@ -67,7 +69,8 @@ fn kernels_of_low_rank_are_sums_of_outer_products_where_they_are_asked_for() {
     let of_emboss = refusal(&separable(spec(Kernel::Emboss)));
     assert_eq!(
         of_emboss,
-        "method=separable cannot compute kernel=emboss on the CPU; possible are auto, naive"
+        "method=separable cannot compute kernel=emboss on the CPU: it takes 3x3 coefficients that are the sum of at \
+         most 2 products of a column and a row; possible are auto, naive"
     );
 }
 
@@ -142,9 +145,10 @@ fn levels_are_refused_where_they_cannot_be_with_what_stands_in_the_way() {
         let plan = Plan::new(spec, &layout(format), &abilities);
         plan.map(|plan| plan.algorithm).map_err(|e| e.to_string())
     };
-    let can = |text| {
+    let refused = |obstacle: &str, accepted: &str| {
         format!(
-            "method=fast cannot compute kernel=bilateral with {text} on the CPU; possible are auto, naive"
+            "method=fast cannot compute kernel=bilateral with {obstacle} on the CPU: it takes {accepted}; \
+             possible are auto, naive"
         )
     };
     use gst_video::VideoFormat as Format;
@@ -161,12 +165,20 @@ fn levels_are_refused_where_they_cannot_be_with_what_stands_in_the_way() {
         window: Window::Circle,
         ..fast.clone()
     };
-    assert_eq!(of(&circle, Format::Nv12), Err(can("window=circle")));
+    assert_eq!(
+        of(&circle, Format::Nv12),
+        Err(refused("window=circle", "window=square"))
+    );
+    let joint = "one weight for the three colours of RGB";
+    let without = "grey and YUV formats, such as GRAY8, I420 and NV12";
+    let luma = FilterSpec {
+        planes: Planes::Luma,
+        ..fast.clone()
+    };
     for format in [Format::Rgb, Format::Gbr, Format::Rgba64Le] {
-        assert_eq!(
-            of(&fast, format),
-            Err(can("one weight for the three colours of RGB"))
-        );
+        assert_eq!(of(&fast, format), Err(refused(joint, without)));
+        let no_luma = format!("{without}; RGB has no luma to filter alone");
+        assert_eq!(of(&luma, format), Err(refused(joint, &no_luma)));
     }
     let premultiplied = FilterSpec {
         alpha: Alpha::Premultiply,
@@ -174,7 +186,7 @@ fn levels_are_refused_where_they_cannot_be_with_what_stands_in_the_way() {
     };
     assert_eq!(
         of(&premultiplied, Format::Ayuv),
-        Err(can("alpha=premultiply"))
+        Err(refused("alpha=premultiply", "alpha=copy and alpha=filter"))
     );
     for format in [Format::Gray8, Format::Gray16Le, Format::I42012le] {
         let sigma = |sigma_color| FilterSpec {
@@ -182,9 +194,139 @@ fn levels_are_refused_where_they_cannot_be_with_what_stands_in_the_way() {
             ..fast.clone()
         };
         assert_eq!(of(&sigma(4.0), format), Ok(Algorithm::Fast));
-        assert_eq!(of(&sigma(3.99), format), Err(can("a sigma-color below 4")));
-        // A copy.
+        let small = refused(
+            "a sigma-color below 4",
+            "4 and more, and 0, which is a copy",
+        );
+        assert_eq!(of(&sigma(3.99), format), Err(small));
         assert_eq!(of(&sigma(0.0), format), Ok(Algorithm::Fast));
+    }
+}
+
+#[test]
+fn methods_of_one_kind_of_filter_say_which() {
+    let abilities = Abilities {
+        algorithms: &[
+            Algorithm::Separable,
+            Algorithm::Naive,
+            Algorithm::Fft,
+            Algorithm::Fast,
+        ],
+        ..CPU
+    };
+    let layout = layout(gst_video::VideoFormat::Gray8);
+    for (kernel, method, said) in [
+        (
+            Kernel::Gauss5,
+            Method::Fast,
+            "method=fast cannot compute kernel=gauss5 on the CPU: it is for kernel=bilateral alone; \
+             possible are auto, separable, naive, fft",
+        ),
+        (
+            Kernel::Bilateral,
+            Method::Fft,
+            "method=fft cannot compute kernel=bilateral on the CPU: it is for convolutions; possible \
+             are auto, naive",
+        ),
+    ] {
+        let spec = FilterSpec {
+            method,
+            ..spec(kernel)
+        };
+        let error = Plan::new(&spec, &layout, &abilities).unwrap_err();
+        assert_eq!(error.to_string(), said);
+    }
+}
+
+#[test]
+fn kernels_that_are_not_separable_say_why() {
+    use gst_video::VideoFormat as F;
+    let refused = |spec: FilterSpec, format| {
+        let spec = FilterSpec {
+            method: Method::Separable,
+            ..spec
+        };
+        let error = Plan::new(&spec, &layout(format), &CPU).unwrap_err();
+        let text = error.to_string();
+        let (_, kernel) = text.split_once("cannot compute kernel=").unwrap();
+        let (kernel, _) = kernel.split_once("; possible are").unwrap();
+        kernel.to_owned()
+    };
+    let unsharp = |amount| FilterSpec {
+        amount,
+        ..spec(Kernel::Unsharp)
+    };
+    // Numbers of a fixed sequence without structure: of full rank.
+    let noise: Vec<String> = (0..7)
+        .map(|row| {
+            let numbers = (0..7).map(|column| (row * 7 + column + 1u32).pow(5) % 97);
+            numbers.map(|k| format!("{k} ")).collect()
+        })
+        .collect();
+    let is_of_high_rank = custom(&noise.join(";"));
+    assert_eq!(
+        refused(is_of_high_rank, F::Gray8),
+        "custom on the CPU: it takes 7x7 coefficients that are the sum of at most 4 products of a \
+         column and a row"
+    );
+    // Of rank 2 whatever the amount is.
+    for (amount, format, bits) in [
+        (4.0, F::Gray16Le, 16),
+        (4.0, F::Argb64, 16),
+        (10.0, F::I42012le, 12),
+    ] {
+        assert_eq!(
+            refused(unsharp(amount), format),
+            format!(
+                "unsharp with amount={amount} at {bits} bits on the CPU: the rounding of its sums in float32 \
+                 would show; it takes a smaller amount, or fewer bits"
+            )
+        );
+    }
+    let is_steep = FilterSpec {
+        divisor: 1.0,
+        ..custom("1 2 3; 4 770 5; 2 4 6")
+    };
+    assert_eq!(
+        refused(is_steep, F::Gray16Le),
+        "custom with coefficients that large beside their divisor at 16 bits on the CPU: the rounding \
+         of its sums in float32 would show; it takes smaller ones, or fewer bits"
+    );
+    let premultiplied = FilterSpec {
+        alpha: Alpha::Premultiply,
+        ..unsharp(1.0)
+    };
+    assert_eq!(
+        refused(premultiplied, F::Rgba),
+        "unsharp with alpha=premultiply on the CPU: there it takes kernels of rank 1, and others if all sums \
+         are whole numbers below 2^24"
+    );
+}
+
+#[test]
+fn what_copies_every_channel_is_a_copy() {
+    use gst_video::VideoFormat as F;
+    let bilateral = |sigma_space, sigma_color| FilterSpec {
+        sigma_space,
+        sigma_color,
+        ..spec(Kernel::Bilateral)
+    };
+    for format in [F::Gray8, F::I420, F::Rgba, F::Bgrx, F::Yuy2] {
+        for copy in [
+            spec(Kernel::Identity),
+            bilateral(0.0, 25.0),
+            bilateral(5.0, 0.0),
+            custom("0 0 0; 0 3 0; 0 0 0"),
+        ] {
+            assert!(plan(&copy, format).is_copy(), "{copy:?}");
+        }
+        let brighter = FilterSpec {
+            bias: 1.0,
+            ..spec(Kernel::Identity)
+        };
+        for filter in [spec(Kernel::Gauss3), spec(Kernel::Sobel), brighter] {
+            assert!(!plan(&filter, format).is_copy(), "{filter:?}");
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::ffi::{c_uint, c_void};
 
 use crate::abi::Extent;
+use crate::abi::copy::CopyLaunch;
 use crate::abi::ladder::{CONSTANT_TABLE, LadderLaunch};
 use crate::api::modules::{Known, kernel};
 use crate::call::{Code, call, code};
-use crate::kernels::{Launch, ladder};
+use crate::kernels::{Launch, copy, ladder};
 use crate::violation;
 use crate::world::{self, Handle};
 
@@ -80,6 +81,14 @@ pub unsafe extern "C" fn cuLaunchKernel(
                         .map(|(_, address, bytes)| (*address, *bytes)),
                 };
                 let launch = ladder::Launch::new(kernel, parameter, &around);
+                launch.check_shape(grid, block, shared);
+                let uses = launch.uses();
+                world.submit(stream, &uses, move || launch.run())?
+            }
+            Known::Copy => {
+                // SAFETY: as above.
+                let parameter = unsafe { parameter.cast::<CopyLaunch>().read_unaligned() };
+                let launch = copy::Launch::new(parameter, &world.memory, context);
                 launch.check_shape(grid, block, shared);
                 let uses = launch.uses();
                 world.submit(stream, &uses, move || launch.run())?

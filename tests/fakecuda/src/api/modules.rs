@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use crate::abi::{self, Kernel, ladder};
+use crate::abi::{self, Kernel, copy, ladder};
 use crate::api::device;
 use crate::call::{Code, Outcome, call, code, put};
 use crate::ptx::{self, Entry};
@@ -65,12 +65,16 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
 pub enum Known {
     Engine(Kernel),
     Ladder(ladder::Kernel),
+    Copy,
 }
 
 /// The kernel of this name.
 pub fn kernel(name: &str) -> Option<Known> {
     let of_engine = Kernel::ALL.into_iter().find(|kernel| kernel.name() == name);
     let mut of_ladder = ladder::Kernel::ALL.into_iter();
+    if name == copy::NAME {
+        return Some(Known::Copy);
+    }
     of_engine.map(Known::Engine).or_else(|| {
         let found = of_ladder.find(|kernel| kernel.name() == name);
         found.map(Known::Ladder)
@@ -90,6 +94,7 @@ fn check_entry(entry: &Entry) {
             abi::Parameter::Fast => size_of::<abi::FastLaunch>(),
         },
         Known::Ladder(_) => size_of::<ladder::LadderLaunch>(),
+        Known::Copy => size_of::<copy::CopyLaunch>(),
     };
     if entry.parameter_bytes != expected {
         violation!(

@@ -8,8 +8,7 @@ use super::linear::{self, Linear};
 use super::{fast, halves};
 use crate::abi::{
     BilateralLaunch, Channel, ConvolveLaunch, Direct3Launch, FastLaunch, Form, Frame, Job, Kernel,
-    MAX_CHANNELS, MAX_JOBS, Parameter, SPARE_ROWS, TRANSPARENT, Weights, action, border, packed,
-    sample,
+    MAX_CHANNELS, MAX_JOBS, Parameter, TRANSPARENT, Weights, action, border, packed, sample,
 };
 use crate::memory::{Device, Memory, Rows};
 use crate::stream::Use;
@@ -32,6 +31,7 @@ pub enum Filter {
 
 /// A launch that was checked, with the device memory that it touches.
 pub struct Launch {
+    kernel: Kernel,
     filter: Filter,
     /// That of jobs which the launch's second kernel filters.
     second: Option<Filter>,
@@ -125,6 +125,7 @@ impl Launch {
             }
         }
         Launch {
+            kernel,
             filter,
             second,
             chroma,
@@ -145,7 +146,7 @@ impl Launch {
         let reach = match self.filter.frame().border {
             border::WRAP => usize::MAX,
             // Kernels may read some more than they need, which must not be written meanwhile either.
-            _ => self.filter.margin().1 + SPARE_ROWS,
+            _ => self.kernel.rows_beside(self.filter.margin().1),
         };
         for plane in self.planes.iter().flatten() {
             let (input, output) = (&plane.input.1, &plane.output.1);
@@ -172,7 +173,7 @@ impl Launch {
                 }
             }
             let filter = match (&self.second, &self.chroma) {
-                (Some(second), _) if job.joint == 1 => second,
+                (Some(second), _) if job.joint_or_filter == 1 => second,
                 (_, Some(chroma)) if job.channels[0].step == 4 => chroma,
                 _ => &self.filter,
             };
@@ -232,7 +233,7 @@ impl Launch {
                     fast::filter(launch, own, plane.channel.zero, width, height)
                 }
                 Filter::Bilateral(launch) => {
-                    let takes_part = |index: usize| job.joint >> index & 1 == 1;
+                    let takes_part = |index: usize| job.joint_or_filter >> index & 1 == 1;
                     let joint = if takes_part(index) {
                         let all = pictures.iter().enumerate();
                         all.filter(|(index, _)| takes_part(*index))
@@ -367,8 +368,11 @@ fn check_job(job: &Job, samples: Samples) {
     if job.alpha != -1 && !filtered(job.alpha as u32) {
         violation!("channel {} cannot premultiply", job.alpha);
     }
-    if (0..32).any(|index| job.joint >> index & 1 == 1 && !filtered(index)) {
-        violation!("joint channels {:#b} are not all filtered", job.joint);
+    if (0..32).any(|index| job.joint_or_filter >> index & 1 == 1 && !filtered(index)) {
+        violation!(
+            "joint channels {:#b} are not all filtered",
+            job.joint_or_filter
+        );
     }
     let first = &channels[0];
     let is_packed = |(index, channel): (usize, &Channel)| {

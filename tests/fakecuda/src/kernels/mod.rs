@@ -3,6 +3,7 @@
 //! that it is a second opinion beside the CPU engine.
 
 mod bilateral;
+pub mod copy;
 mod direct3;
 mod fast;
 mod fourier;

@@ -1,6 +1,7 @@
 //! Kernels of the bilateral.
 
 use super::*;
+use crate::filter::spec::Distance;
 
 #[test]
 fn levels_have_tiles_for_every_size_and_room_for_every_radius() {

@@ -46,7 +46,11 @@ impl Filter {
             return None;
         };
         let jobs = &launch.frame.jobs[..launch.frame.job_count as usize];
-        let most = jobs.iter().map(|job| job.joint).max().unwrap_or(0);
+        let most = jobs
+            .iter()
+            .map(|job| job.joint_or_filter)
+            .max()
+            .unwrap_or(0);
         if most == 0 {
             return None;
         }
