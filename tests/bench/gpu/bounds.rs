@@ -30,6 +30,8 @@ fn cycles(kernel: &str, method: &str, format: &str) -> Option<f64> {
         ("gauss3" | "sobel" | "emboss", "auto", "P010_10LE") => 20.0 * samples,
         // separable_slabs.cu: a multiply-add for each tap across and down, and 20 others.
         ("gauss7", "auto", "P010_10LE") => (14.0 + 20.0) * samples,
+        // separable_split.cu: 60 products of 6.5 cycles and 560 instructions for 256 pixels.
+        ("gauss15", "auto", "RGBA") => 560.0 / 8.0,
         ("gauss15", "auto", _) => (30.0 + 20.0) * samples,
         // direct3.cu: 5 instructions for a product of lines of three, 9 for others, 20 for magnitudes; 4 for what is around.
         ("gauss3", "auto", _) => 9.0 * samples,
