@@ -26,8 +26,8 @@ pub enum Rows {
     Below,
     /// Those that [sum means up](super::super::boxes::tile_height).
     Strips(u32),
-    /// Those that [stage rows](super::super::halves::tile_height) for the matrix units.
-    Staged(u32),
+    /// Those that [stage rows](super::super::halves::tile_height) for the matrix units; of at most so many rows.
+    Staged(u32, u32),
     /// Those that [go down slabs](super::super::slabs::tile_height).
     Slabs(u32),
     /// The same with slabs of [32 rows](super::super::wide::tile_height).

@@ -221,7 +221,10 @@ impl Kernel {
                     radius.1,
                 ))
             }
-            Staged(blocks) => Some(halves::tile_height(&columns(), &heights(), slots(blocks))),
+            Staged(blocks, most) => {
+                let (columns, heights) = (columns(), heights());
+                Some(halves::tile_height(&columns, &heights, slots(blocks), most))
+            }
             Slabs(blocks) => Some(slabs::tile_height(&columns(), &heights(), blocks)),
             Rings(blocks) => {
                 let filtered = |job: &Job| {
@@ -250,7 +253,7 @@ impl Kernel {
             // Those of a tile and above and below it are whole slabs.
             Slabs(_) => (2 * radius).next_multiple_of(slabs::ROWS) - radius,
             Strips(_) => radius + boxes::SPARE_ROWS,
-            First(_) | Below | Staged(_) | Rings(_) => radius.max(self.least_halo()),
+            First(_) | Below | Staged(..) | Rings(_) => radius.max(self.least_halo()),
         }
     }
 

@@ -26,9 +26,12 @@ pub const MOST_GAIN: f64 = 4.0;
 
 /// Rows of a tile: with `columns` tiles across planes of such `heights`, of `slots` blocks that a GPU has room
 /// for at once. A block loads and sums a step of 16 rows besides its own, and takes about two more to
-/// begin; the last round of blocks should not be a small one.
-pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32) -> u32 {
-    best_height(columns, heights, slots, |height| f64::from(height / 16 + 3))
+/// begin; the last round of blocks should not be a small one. Tiles have `most` rows at most.
+pub fn tile_height(columns: &[u32], heights: &[u32], slots: u32, most: u32) -> u32 {
+    best_height(columns, heights, slots, |height| match height <= most {
+        true => f64::from(height / 16 + 3),
+        false => f64::INFINITY,
+    })
 }
 
 /// The same with blocks that take `work` for a height.
@@ -278,12 +281,16 @@ mod tests {
     fn tiles_are_as_high_as_fills_the_device_evenly() {
         const SLOTS: u32 = 4 * 132;
         // Measured on an H200: GRAY8 640x480 and 1080p, NV12 and RGBA 1080p, RGBA 4K.
-        assert_eq!(tile_height(&[3], &[480], SLOTS), 16);
-        assert_eq!(tile_height(&[8], &[1080], SLOTS), 32);
-        assert_eq!(tile_height(&[8, 8], &[1080, 540], SLOTS), 32);
-        assert_eq!(tile_height(&[30], &[1080], SLOTS), 64);
-        assert_eq!(tile_height(&[60], &[2160], SLOTS), 128);
-        assert_eq!(tile_height(&[1], &[1], SLOTS), 16);
+        assert_eq!(tile_height(&[3], &[480], SLOTS, 208), 16);
+        assert_eq!(tile_height(&[8], &[1080], SLOTS, 208), 32);
+        assert_eq!(tile_height(&[8, 8], &[1080, 540], SLOTS, 208), 32);
+        assert_eq!(tile_height(&[30], &[1080], SLOTS, 208), 64);
+        assert_eq!(tile_height(&[60], &[2160], SLOTS, 208), 128);
+        assert_eq!(tile_height(&[1], &[1], SLOTS, 208), 16);
+        // Of three blocks a multiprocessor.
+        assert_eq!(tile_height(&[60], &[2160], 396, 208), 208);
+        assert_eq!(tile_height(&[60], &[2160], 396, 128), 128);
+        assert_eq!(tile_height(&[30], &[1080], 396, 128), 96);
     }
 
     #[test]

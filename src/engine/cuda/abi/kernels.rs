@@ -271,9 +271,9 @@ kernels! {
     /// below 2^24, a power of two up to 2^16 for the divisor, nothing to add and results in range, on the matrix units.
     /// As the ones above otherwise, but jobs are packed or packed 4:2:2, their addresses and strides are multiples of 16, and
     /// three channels are all treated alike.
-    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
+    SeparableMatrixU8 = "separable_matrix_u8", SeparableMatrixU8, Convolve, Matrices, 128, OfRow(256), Staged(4, 208);
     /// The same with any divisor and anything to add.
-    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), Staged(4);
+    SeparableMatrixDividedU8 = "separable_matrix_divided_u8", SeparableMatrixDividedU8, Convolve, Matrices, 128, OfRow(256), Staged(4, 208);
     /// Means of rectangles of up to 65 x 65 samples, without anything added: packed jobs alone, as
     /// [`Kernel::SeparableMatrixU8`] takes them, and no border that repeats the picture.
     BoxU8 = "box_u8", BoxU8, Convolve, Inline, 128, Strip, Strips(5);
@@ -281,16 +281,16 @@ kernels! {
     BoxU16 = "box_u16", BoxU16, Convolve, Inline, 128, Strip, Strips(3), Channels(2);
     /// Any separable kernel of up to 17 + 17 taps, across no further than 32 bytes, with weights rounded
     /// to float16, on the matrix units; jobs as [`Kernel::SeparableMatrixU8`] takes them.
-    SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4);
+    SeparableHalfU8 = "separable_half_u8", SeparableHalfU8, Convolve, Halves, 128, OfRow(256), Staged(4, 208);
     /// Of up to 33 + 33 taps, across no further than 64 bytes.
-    SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), Staged(4);
+    SeparableHalfWideU8 = "separable_half_wide_u8", SeparableHalfWideU8, Convolve, Halves, 128, OfRow(128), Staged(4, 208);
     /// Of up to 17 + 17 taps, of jobs of four channels alone, of which at most three are filtered.
-    SeparablePixelsU8 = "separable_pixels_u8", SeparablePixelsU8, Convolve, Halves, 128, OfRow(256), Staged(4);
+    SeparablePixelsU8 = "separable_pixels_u8", SeparablePixelsU8, Convolve, Halves, 128, OfRow(256), Staged(4, 208);
     /// Of up to 33 + 33 taps.
-    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(4);
+    SeparablePixelsWideU8 = "separable_pixels_wide_u8", SeparablePixelsWideU8, Convolve, Halves, 128, OfRow(256), Staged(4, 208);
     /// Any separable kernel of up to 17 + 17 taps that can be [taken apart](super::split), without rounding its weights, of
     /// jobs as [`Kernel::SeparablePixelsU8`] takes them, with whole zero levels and small offsets.
-    SeparableSplitPixelsU8 = "separable_split_pixels_u8", SeparableSplitPixelsU8, Convolve, Split, 128, OfRow(256), Staged(3);
+    SeparableSplitPixelsU8 = "separable_split_pixels_u8", SeparableSplitPixelsU8, Convolve, Split, 128, OfRow(256), Staged(3, 128);
     /// One thread a sample, every tap from global memory: any bilateral.
     BilateralNaiveU8 = "bilateral_naive_u8", BilateralNaiveU8, Bilateral, Device, 256, Samples(32), First(&[8]);
     BilateralNaiveU16 = "bilateral_naive_u16", BilateralNaiveU16, Bilateral, Device, 256, Samples(32), First(&[8]);
