@@ -66,7 +66,7 @@ fn pixels_of_every_border() {
             let spec = FilterSpec {
                 border: borders[(turn + index) % borders.len()],
                 divisor: [0.0, 1.5, 1.7][turn / 2 % 3],
-                bias: [0.0, 0.25, -3.0][turn % 3],
+                bias: [0.0, 0.25, -3.25][turn % 3],
                 ..spec.clone()
             };
             let frames = Frames::of_auto(false);

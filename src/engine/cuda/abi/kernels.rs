@@ -194,14 +194,14 @@ kernels! {
     /// packed jobs alone, whose addresses and strides are multiples of 16, without
     /// premultiplication; what lies beyond the edge is a code value. Divided by a power of two,
     /// with whole numbers added.
-    Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), First(&[8]);
+    Direct3U8 = "direct3_u8", Direct3U8, Direct3, Inline, 128, OfRow(512), First(&[8]), Halo(1);
     /// The same of weights that are an [outer product of such lines](super::direct3::is_smooth) as those of `gauss3`.
-    Direct3SmoothU8 = "direct3_smooth_u8", Direct3SmoothU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
+    Direct3SmoothU8 = "direct3_smooth_u8", Direct3SmoothU8, Direct3, Inline, 128, OfRow(512), First(&[8]), Halo(1);
     /// As the first, with any divisor and offset.
-    Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
+    Direct3DividedU8 = "direct3_divided_u8", Direct3DividedU8, Direct3, Inline, 128, OfRow(512), First(&[8]), Halo(1);
     /// The magnitude of differences across and down by -1 0 1, each smoothed the other way by the same three
     /// [whole numbers](super::direct3::is_gradient), not divided, and whole numbers of up to 256 added.
-    Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), First(&[8]);
+    Direct3MagnitudeU8 = "direct3_magnitude_u8", Direct3MagnitudeU8, Direct3, Inline, 128, OfRow(512), First(&[8]), Halo(1);
     /// 3 x 3 weights: packed jobs of one, two or four channels alone, whose addresses and strides are
     /// multiples of 16, without premultiplication; what lies beyond the edge is a code value.
     Direct3U16 = "direct3_u16", Direct3U16, Convolve, Inline, 128, OfRow(128), First(&[32]);

@@ -308,12 +308,16 @@ impl Split {
         can && !(0..=255).any(|code| self.is_in_doubt(code, zero, offset))
     }
 
-    /// Whether what becomes of level areas of `code` is in doubt, or nearly.
+    /// Whether what becomes of level areas of `code` may be in doubt.
     fn is_in_doubt(&self, code: u8, zero: f32, offset: f32) -> bool {
+        const FRACTIONS: f64 = 1.0 / UNIT;
         let difference = f64::from(code) - f64::from(zero);
         let result = difference * f64::from(self.sum) + f64::from(offset) + 0.5;
-        let units = (result.rem_euclid(1.0)) / UNIT + self.raised();
-        (1.0..255.5).contains(&result) && units.rem_euclid(1.0 / UNIT) < self.window() + 1.0
+        let x = (BASE + result + self.raised() * UNIT).abs();
+        // Below `BASE`, where results are clamped, float32 has smaller units, which are compared all the same.
+        let unit = 2.0_f64.powf(x.max(1.0).log2().floor() - 23.0);
+        let off = (self.error + 1.0) * UNIT / unit;
+        (x / unit + off).rem_euclid(FRACTIONS) < self.window() + 2.0 * off
     }
 
     /// What is added to c so that the whole part of x is that of the canonical result, in units: more than x may be below

@@ -316,6 +316,7 @@ fn what_kernels_read_beside_a_tile_is_what_the_filter_needs_or_a_little_more() {
     use Kernel::*;
     for (kernel, radius, rows) in [
         (ConvolveTileU8, 5, 5),
+        (Direct3U8, 0, 1),
         (SeparableWideU8, 17, 17),
         (SeparableMatrixU8, 3, 3),
         (SeparableU8R2, 2, 14),
