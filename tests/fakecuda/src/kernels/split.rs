@@ -6,7 +6,7 @@ use half::f16;
 use super::launch::read_words;
 use super::linear::lines;
 use crate::abi::products::Reach;
-use crate::abi::split::{BASE, CONSTANTS, Split};
+use crate::abi::split::{BASE, CONSTANTS, Split, UNIT};
 use crate::abi::{ConvolveLaunch, MAX_CHANNELS, push_line};
 use crate::memory::{Memory, Rows};
 use crate::violation;
@@ -64,11 +64,13 @@ pub fn check(launch: &ConvolveLaunch, reach: Reach, memory: &Memory, context: Ha
     let factor = HIGH / (scales[0] * down_scale * f64::from(launch.divisor));
     let sum = |weights: &[f32]| weights.iter().map(|&w| f64::from(w)).sum::<f64>();
     let all = sum(across) * sum(down) / f64::from(launch.divisor);
+    // What results may be too small by is added to them, and the window holds what they may be too large by besides.
+    let raised = (constant(6) - BASE - 0.5) / UNIT;
     let right = scales.iter().all(|scale| near(*scale, scales[0]))
         && near(constant(1), factor)
         && near(constant(2), all)
-        && constant(6) > BASE + 0.5
-        && constants[7] > 0;
+        && raised > 0.0
+        && f64::from(constants[7]) > raised;
     if !right {
         violation!("factors of {constants:?} for {across:?} and {down:?}");
     }
