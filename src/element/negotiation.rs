@@ -132,17 +132,18 @@ impl CudaConv {
         domain: E,
         text: String,
     ) {
-        let refusal = Refusal {
+        let refusal = Some(Refusal {
             caps: caps.clone(),
             filter: filter.clone(),
-            text,
-        };
-        let text = refusal.text.clone();
-        let before = lock(&self.refused).replace(refusal.clone());
-        if before.as_ref() == Some(&refusal) {
+            text: text.clone(),
+        });
+        let mut refused = lock(&self.refused);
+        if *refused == refusal {
             gst::debug!(CAT, imp = self, "still: {text}");
             return;
         }
+        *refused = refusal;
+        drop(refused);
         gst::element_imp_error!(self, domain, ("{text}"), ["{caps}"]);
     }
 
